@@ -111,6 +111,11 @@ export function networkText(text: string, bitsOf4: number, bitsOf6: number): str
   return sixText(masked(groups, bitsOf6));
 }
 
+/** A client as connections are counted: its IPv4 address, or its IPv6 /64. Empty if `text` is not an address. */
+export function clientNetwork(text: string): string {
+  return networkText(text, 32, 64);
+}
+
 function fourText(groups: number[]): string {
   let text = "";
   for (const group of groups) {

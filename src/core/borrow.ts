@@ -14,9 +14,9 @@ export function borrowable(debt: number, guaranteed: number): number {
   return Math.max(Math.floor((limit - debt) / OWED_PER_TOKEN), 0);
 }
 
-/** Whole cluster tokens that are idle: above the lending floor. */
-export function lendable(clusterTokens: number, clusterCapacity: number): number {
-  return Math.max(Math.floor((clusterTokens - clusterCapacity * LENDING_FLOOR) / MICRO), 0);
+/** Whole cluster tokens that are idle: above the lending floor and above the reserve of the apps' own rates. */
+export function lendable({ tokens, capacity, reserve }: Bucket): number {
+  return Math.max(Math.floor((tokens - Math.max(capacity * LENDING_FLOOR, reserve)) / MICRO), 0);
 }
 
 /** Adds `amount` borrowed tokens and the debt for them. The cluster's bucket pays when the tokens are granted. */

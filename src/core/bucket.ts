@@ -38,27 +38,35 @@ export function highestLevel(bucket: Bucket): number {
 
 /**
  * Refills for `elapsed` microseconds: first the reserve, then debt, then up to the highest level. A clock that was set
- * back refills nothing.
+ * back refills nothing. Returns the refill that did not fit.
  */
-export function refill(bucket: Bucket, elapsed: number): void {
+export function refill(bucket: Bucket, elapsed: number): number {
+  let gained = 0;
   if (elapsed > 0) {
-    const gained = elapsed * (bucket.rate / MICRO);
-    const toReserve = Math.min(gained, Math.max(Math.min(bucket.reserve, highestLevel(bucket)) - bucket.tokens, 0));
+    gained = elapsed * (bucket.rate / MICRO);
+    const highest = highestLevel(bucket);
+    const target = Math.min(bucket.reserve, highest);
+    const missing = Math.max(target - bucket.tokens, 0);
+    const toReserve = Math.min(gained, missing);
     const repaid = Math.min(gained - toReserve, bucket.debt);
     bucket.debt = bucket.debt - repaid;
-    bucket.tokens = bucket.tokens + (gained - repaid);
+    gained = gained - repaid;
+    bucket.tokens = bucket.tokens + gained;
   }
+  const level = bucket.tokens;
   cutToHighest(bucket);
+  return Math.min(level - bucket.tokens, gained);
 }
 
 /** After a change of the capacity or of the held tokens: what does not fit is lost. */
 export function cutToHighest(bucket: Bucket): void {
-  bucket.tokens = Math.min(bucket.tokens, highestLevel(bucket));
+  const highest = highestLevel(bucket);
+  if (bucket.tokens > highest) bucket.tokens = highest;
 }
 
 /** Whole tokens that can leave a bucket at this level. */
 export function wholeTokens(microTokens: number): number {
-  return Math.max(Math.floor(microTokens / MICRO), 0);
+  return microTokens > 0 ? Math.floor(microTokens / MICRO) : 0;
 }
 
 /** Below this level the arithmetic would not be exact any more. */

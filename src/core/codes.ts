@@ -51,8 +51,12 @@ export const SLOT_LIMIT_EXCEEDED = "LIMIT_EXCEEDED";
 export const SLOT_TOTAL_LIMIT_EXCEEDED = "TOTAL_LIMIT_EXCEEDED";
 /** The app has reached its connection limit. */
 export const SLOT_APP_LIMIT_EXCEEDED = "APP_LIMIT_EXCEEDED";
+/** The client's address has reached its connection limit. */
+export const SLOT_CLIENT_LIMIT_EXCEEDED = "CLIENT_LIMIT_EXCEEDED";
 /** The rate limit for new connections is exceeded. */
 export const SLOT_RATE_LIMITED = "RATE_LIMITED";
+/** The client's address has used its share of the new connections. */
+export const SLOT_CLIENT_RATE_LIMITED = "CLIENT_RATE_LIMITED";
 /** The connection was released before its acquire arrived. */
 export const SLOT_RELEASED = "RELEASED";
 /** The store lost its slots: the caller must renew all connections first. */

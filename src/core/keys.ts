@@ -1,10 +1,23 @@
 /** The names of all keys in the store. Keys of one function call share a hash tag, so that they are in one cluster slot. */
+import { cutText } from "./platform.js";
 
 // `shard` is the hash tag of a shard: see `quota/shard-tags.ts`.
 /** The shard's part of L1, and the emergency: a hash. */
 export const clusterKey = (shard: string): string => `ratelimit:{${shard}}:cluster`;
 /** L2 of an app: a hash. */
 export const appKey = (shard: string, app: string): string => `ratelimit:{${shard}}:app:${app}`;
+/** Ids of buckets that belong to no app, and that L1 does not pay, begin with one of these. Ids of apps must not. */
+export const VALUE_PREFIX = "limit:";
+export const DESCRIPTOR_PREFIX = "rate-limit:";
+
+/** The bucket of a value of `limits`, or of a descriptor of `rate_limits`. */
+export function isLimitBucket(id: string): boolean {
+  return (
+    cutText(id, 0, VALUE_PREFIX.length) === VALUE_PREFIX ||
+    cutText(id, 0, DESCRIPTOR_PREFIX.length) === DESCRIPTOR_PREFIX
+  );
+}
+
 /** Known nodes: a sorted set, node → last seen. */
 export const nodesKey = (shard: string): string => `ratelimit:{${shard}}:nodes`;
 /** What a node was granted, spent and returned in one epoch: a hash. */
@@ -32,8 +45,13 @@ export const podKey = (prefix: string, pod: string): string => `${prefix}:pod_co
 export const allConnectionsKey = (prefix: string): string => `${prefix}:global_conn`;
 /** The connections of an app: a sorted set like those of the pods. */
 export const appConnectionsKey = (prefix: string, app: string): string => `${prefix}:app_conn:${app}`;
+/** The connections of a client, by its network: a sorted set like those of the pods. */
+export const clientConnectionsKey = (prefix: string, client: string): string => `${prefix}:client_conn:${client}`;
 /** The connections admitted within the sliding window: a sorted set, connection → when. */
 export const connectionRateKey = (prefix: string, window: string): string => `${prefix}:rate_limit:${window}`;
+/** The same of one client, by its network. */
+export const clientRateKey = (prefix: string, window: string, client: string): string =>
+  `${prefix}:client_rate:${window}:${client}`;
 /** Number of refused attempts. */
 export const rejectedKey = (prefix: string): string => `${prefix}:rejected`;
 /** Recently released connections: a sorted set, connection → until when a late acquire is refused. */
@@ -42,5 +60,9 @@ export const releasedKey = (prefix: string): string => `${prefix}:released`;
 export const connectionClockKey = (prefix: string): string => `${prefix}:clock`;
 /** When a proxy was last seen: a number that expires. */
 export const proxyHeartbeatKey = (prefix: string, proxy: string): string => `${prefix}:proxy:${proxy}:heartbeat`;
-/** A connection of a proxy, as member of the sorted sets. The separator is not a character of an id. */
-export const connectionMember = (proxy: string, connection: string): string => `${proxy}/${connection}`;
+/**
+ * A connection of a proxy, as member of the sorted sets. The separator is not a character of an id. The client is part of the
+ * name, so that a proxy cannot move a connection to another client; empty: the proxy names none.
+ */
+export const connectionMember = (proxy: string, connection: string, client = ""): string =>
+  client === "" ? `${proxy}/${connection}` : `${proxy}/${connection}/${client}`;

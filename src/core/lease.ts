@@ -181,6 +181,8 @@ export interface LeaseSituation {
   plentiful: boolean;
   /** Tokens that the bucket gains per second. */
   gain: number;
+  /** Tokens that fit into the bucket. */
+  capacity: number;
   /** It is a limit of a value, not of an app. */
   isLimit: boolean;
   /**
@@ -224,13 +226,28 @@ export function idleMs({ options, isLimit, timers }: LeaseSituation): number {
   return options.idleMs * (isLimit ? LIMIT_PATIENCE : 1);
 }
 
+/**
+ * The bucket does not refill what it counts as held, so a node reports what is a noticeable part of the bucket, at most once
+ * per REPORT_GAP_MS. Of values there are many: less accuracy saves reports.
+ */
+const REPORTED_PART = 0.05;
+const REPORTED_PART_OF_VALUE = 0.25;
+const REPORT_GAP_MS = 1000;
+
+/** Whether unreported spending keeps a noticeable part of the bucket from refilling. */
+function delaysRefill(unreported: number, elapsed: number, { capacity, isLimit }: LeaseSituation): boolean {
+  const part = isLimit ? REPORTED_PART_OF_VALUE : REPORTED_PART;
+  return unreported > 0 && unreported >= capacity * part && elapsed >= REPORT_GAP_MS;
+}
+
 /** Whether it is time to report what was spent, or to return tokens that are scarce and were not used. */
 export function isReportDue(lease: Lease, cell: Cell, situation: LeaseSituation): boolean {
-  const { options, plentiful, now } = situation;
+  const { options, plentiful, timers, now } = situation;
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
   if (unreported >= options.batchThreshold) return true;
   if (unreported === 0 && (plentiful || cell.get() <= 0)) return false;
   const elapsed = now - lease.reportedAt;
+  if (timers && delaysRefill(unreported, elapsed, situation)) return true;
   return elapsed < 0 || elapsed >= reportIntervalMs(situation);
 }
 

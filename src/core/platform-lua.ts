@@ -129,3 +129,22 @@ export function escapeBytes(text: string): string {
 export function characterOf(code: number): string {
   return string.char(code);
 }
+
+export function isPlainPath(path: string): boolean {
+  if (string.byte(path, 1) !== 47) return false;
+  return string.find(path, "[^%w_/.~!$&'()*+,=:@-]") === undefined && string.find(path, "/[./]") === undefined;
+}
+
+function encodedByte(this: void, byte: string): string {
+  return "%" + string.format("%02X", string.byte(byte, 1));
+}
+
+/** Bytes that a path has encoded; no escapes of bytes, which the compiler would write as UTF-8. */
+const TO_ENCODE = '[^!"$&->@-[%]^-~]';
+
+export function encodeForPath(text: string): string {
+  if (string.find(text, TO_ENCODE) === undefined) return text;
+  // Only the first of the two results.
+  const encoded = string.gsub(text, TO_ENCODE, encodedByte);
+  return encoded;
+}

@@ -90,3 +90,16 @@ export function escapeBytes(text: string): string {
 export function characterOf(code: number): string {
   return String.fromCharCode(code);
 }
+
+/** Whether a path has no query and only one spelling: no escapes, parameters, dot segments, empty segments or unusual characters. */
+export function isPlainPath(path: string): boolean {
+  return !/^(?!\/)|[^\w/.~!$&'()*+,=:@-]|\/[./]/.test(path);
+}
+
+/** Encodes each byte that is not printable, and \ ? # % */
+export function encodeForPath(text: string): string {
+  if (!/[^!-~]|[\\?#%]/.test(text)) return text;
+  return text.replace(/[\0- \x7f-\xff\\?#%]/g, (byte) => {
+    return `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
+  });
+}

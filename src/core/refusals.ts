@@ -6,6 +6,8 @@ import {
   INVALID_TOKEN,
   OVERLOADED,
   SLOT_APP_LIMIT_EXCEEDED,
+  SLOT_CLIENT_LIMIT_EXCEEDED,
+  SLOT_CLIENT_RATE_LIMITED,
   SLOT_LIMIT_EXCEEDED,
   SLOT_RATE_LIMITED,
   SLOT_TOTAL_LIMIT_EXCEEDED,
@@ -95,32 +97,59 @@ export function unidentified(code: string): ClientDecision {
 
 /** Errors of the gateway itself: code → status. */
 const GATEWAY_ERRORS = {
+  /** The request is not valid HTTP, or has a header that must not occur twice. */
   malformed_request: 400,
+  /** Content-Length is invalid, occurs twice, or contradicts Transfer-Encoding. */
   invalid_length: 400,
+  /** Host is missing, invalid or occurs twice. */
   invalid_host: 400,
+  /** The path is invalid, or spelled in a way that the routes do not accept. */
   invalid_path: 400,
+  /** No route matches host and path. */
   no_route: 404,
+  /** The client took too long to send the headers. */
   headers_timeout: 408,
+  /** The client sent the body too slowly. */
   body_timeout: 408,
+  /** The body is larger than the route allows. */
   body_too_large: 413,
+  /** `Expect` has a value other than `100-continue`. */
   unknown_expectation: 417,
+  /** The client address has too many running requests in this process. */
   client_concurrency: 429,
+  /** The app has too many running requests in this process. */
   app_concurrency: 429,
+  /** The headers are too large or too many. */
   headers_too_large: 431,
+  /** A defect of the gateway; the log has the details. */
   internal_error: 500,
+  /** Transfer-Encoding has a value other than `chunked`. */
   unsupported_encoding: 501,
+  /** The method is not supported, for example CONNECT. */
   unsupported_method: 501,
+  /** The upgrade is not to a WebSocket. */
   unsupported_upgrade: 501,
+  /** No connection to the backend could be opened. */
   upstream_unreachable: 502,
+  /** The backend closed the connection or sent an invalid response. */
   upstream_broken: 502,
+  /** The upstream has no healthy target. */
   no_target: 503,
+  /** Too many requests wait for a connection to the upstream. */
   upstream_queue_full: 503,
+  /** No connection to the upstream became free in time. */
   upstream_queue_timeout: 503,
+  /** The gateway is stopping. */
   draining: 503,
+  /** The process is short of CPU time, memory or files and refuses new work. */
   overloaded: 503,
+  /** The connection slot was lost before the backend accepted the WebSocket. */
   slot_lost: 503,
+  /** nginx or Envoy: an error in the data plane while the policy does not admit requests. */
   plane_error: 503,
+  /** The backend did not accept the connection in time. */
   upstream_connect_timeout: 504,
+  /** The backend did not respond in time. */
   upstream_timeout: 504,
 };
 
@@ -140,7 +169,9 @@ export interface ConnectionLimits {
   maxPerPod: number;
   maxTotal: number;
   maxPerApp: number;
+  maxPerClient?: number | undefined;
   ratePerSecond: number;
+  burstPerClient?: number | undefined;
 }
 
 export interface RefusedConnection {
@@ -155,7 +186,7 @@ export interface RefusedConnection {
 
 /** A connection that gets no slot: 429 for a limit, 503 without the store. */
 export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConnection): Refusal {
-  const status = isConnectionLimit(code) || code === SLOT_RATE_LIMITED ? 429 : 503;
+  const status = isConnectionLimit(code) || isConnectionRate(code) ? 429 : 503;
   const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status]!;
   const limit = limits === undefined ? 0 : reachedLimit(code, limits);
   return { status, body: refusalBody(error, { code, app, retryAfter, remaining: 0, limit }), retryAfter };
@@ -163,17 +194,24 @@ export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConn
 
 /** Whether a connection that is refused with this code is admitted in a dry run. It has no slot then. */
 export function isLiftedByDryRun(code: string): boolean {
-  return isConnectionLimit(code) || code === SLOT_RATE_LIMITED || code === STORE_UNAVAILABLE;
+  return isConnectionLimit(code) || isConnectionRate(code) || code === STORE_UNAVAILABLE;
 }
 
 function isConnectionLimit(code: string): boolean {
-  return code === SLOT_LIMIT_EXCEEDED || code === SLOT_TOTAL_LIMIT_EXCEEDED || code === SLOT_APP_LIMIT_EXCEEDED;
+  if (code === SLOT_APP_LIMIT_EXCEEDED || code === SLOT_CLIENT_LIMIT_EXCEEDED) return true;
+  return code === SLOT_LIMIT_EXCEEDED || code === SLOT_TOTAL_LIMIT_EXCEEDED;
+}
+
+function isConnectionRate(code: string): boolean {
+  return code === SLOT_RATE_LIMITED || code === SLOT_CLIENT_RATE_LIMITED;
 }
 
 /** The limit that caused a refusal with this code. */
 export function reachedLimit(code: string, limits: ConnectionLimits): number {
   if (code === SLOT_TOTAL_LIMIT_EXCEEDED) return limits.maxTotal;
   if (code === SLOT_APP_LIMIT_EXCEEDED) return limits.maxPerApp;
+  if (code === SLOT_CLIENT_LIMIT_EXCEEDED) return limits.maxPerClient ?? 0;
+  if (code === SLOT_CLIENT_RATE_LIMITED) return limits.burstPerClient ?? 0;
   if (code === SLOT_RATE_LIMITED) return limits.ratePerSecond;
   return limits.maxPerPod;
 }

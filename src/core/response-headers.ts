@@ -35,8 +35,14 @@ export interface LimitView {
   limit: number;
   /** Tokens per second. */
   rate: number;
+  /** TOKENS or REQUESTS: what the limit counts. */
+  unit: string;
   dryRun: boolean;
 }
+
+/** Quota units of policies: the prices of requests, which no registered unit describes, and requests, the default. */
+export const TOKENS = "tokens";
+export const REQUESTS = "requests";
 
 /** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
 export interface HeaderOptions {
@@ -99,16 +105,19 @@ export interface LimitTexts extends HeaderTexts {
 }
 
 const LOWEST_RATE = 1e-6;
+const ROUNDING_SECONDS = 0.001;
 /** The index of the app among the limits of a request. */
 const APP = -1;
 
 /** The window of a policy is the time in which an empty bucket fills. */
-export function limitTexts(app: string, limit: number, rate: number): LimitTexts {
-  const windowSeconds = Math.max(Math.ceil(limit / Math.max(rate, LOWEST_RATE)), 1);
+export function limitTexts(app: string, limit: number, rate: number, unit: string): LimitTexts {
+  // A rate such as one third of a token per second is rounded.
+  const windowSeconds = Math.max(Math.ceil(limit / Math.max(rate, LOWEST_RATE) - ROUNDING_SECONDS), 1);
   const limitText = wholeText(limit);
+  const unitText = unit === REQUESTS ? "" : `;qu="${unit}"`;
   return {
     limitText,
-    policy: `"${app}";q=${limitText};w=${wholeText(windowSeconds)}`,
+    policy: `"${app}";q=${limitText};w=${wholeText(windowSeconds)}${unitText}`,
     remainingPrefix: `"${app}";r=`,
     others: "",
     appPrefix: "",
@@ -133,7 +142,7 @@ export function retryAfterSeconds(retryAfterMs: number): number {
 
 /**
  * The X-RateLimit headers, and RateLimit with RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10: the app is
- * the policy, tokens are its unit. On a dry run each response also has X-RateLimit-Dry-Run: `pass`, or `would-refuse;
+ * the policy, and tokens are its unit (`qu`). On a dry run each response also has X-RateLimit-Dry-Run: `pass`, or `would-refuse;
  * reason=…` for a request that exceeds the limit; it has no Retry-After because nothing was refused.
  */
 export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): HeaderWriter<T> {

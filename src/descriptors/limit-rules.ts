@@ -1,10 +1,13 @@
 /** Limits on any key: finds the limits that apply to a request, and the bucket of each. */
 import { addressGroups, isInNetwork, type Network, networkText } from "../core/address.js";
 import type { CostProfile } from "../core/cost.js";
+import { hostName } from "../core/host.js";
+import { VALUE_PREFIX } from "../core/keys.js";
 import type { AppLimits } from "../core/limits.js";
-import { cutText, escapeBytes, findText, hasControls, lowerText } from "../core/platform.js";
-import { normalPath } from "./path.js";
-import { coversPath, matchesPattern, type Pattern } from "./pattern.js";
+import { withoutLastSlash } from "../core/path.js";
+import { cutText, escapeBytes, findText, hasControls, hasPrefix, lowerText } from "../core/platform.js";
+import { type FoundPaths, findPaths, NOTHING } from "./found-paths.js";
+import { coversPath, coversSegments, matchesPattern, type Pattern } from "./pattern.js";
 
 /** What decisions depend on besides app, method and length. Header names are in lower case. */
 export interface RequestAttributes {
@@ -16,6 +19,8 @@ export interface RequestAttributes {
   host: string;
   /** As received; a query is ignored. */
   path: string;
+  /** The path by which the server chose what serves the request, if it has rewritten `path`. */
+  routedPath?: string | undefined;
   /** The client's address; may be invalid. */
   address: string;
   /** The prices of the request's route; unset: those of its app. */
@@ -43,7 +48,7 @@ export interface RequestMatch {
   /** All lists are empty. */
   isEmpty: boolean;
   routes: string[];
-  /** A path matches if one of the prefixes or patterns does. */
+  /** A path matches if one of the prefixes or patterns does. Prefixes are whole segments; neither ends with a slash. */
   prefixes: string[];
   patterns: Pattern[];
   methods: string[];
@@ -69,6 +74,8 @@ export interface LimitRule {
   /** Bits of an address that are one value. */
   bitsOf4: number;
   bitsOf6: number;
+  /** Paths are compared in lower case. */
+  ignoresPathCase: boolean;
   /** Values that are not limited. */
   allow: ValueList;
   /** Values that are refused. */
@@ -121,24 +128,25 @@ export interface LimitMatch {
   account: object | undefined;
 }
 
-export interface MatchedLimits {
+export interface MatchedLimits extends FoundPaths {
   /** The name of a limit whose value is invalid, if it rejects such requests; otherwise empty. */
   invalid: string;
   /** In the order of the configuration. Entries from `count` on are those of an earlier request. */
   matches: LimitMatch[];
   count: number;
-  /** Of the request, in the form in which limits compare it. */
-  path: string;
   route: string;
+  /** Of the other paths. */
+  otherRoutes: string[];
 }
 
 /** SHA-1 in hexadecimal digits. */
 export type Digest = (this: void, text: string) => string;
 
-/** Ids of configured apps must not begin with this. */
-export const BUCKET_PREFIX = "limit:";
-/** After the name of the limit: all values beyond the maximum number share a bucket. */
+/** After the name of the limit: values beyond the maximum number share this bucket, or one of those with two hexadecimal digits more. */
 const OVERFLOW = "_o";
+/** Whoever can use many addresses has them in such a network, most of the time. */
+const OVERFLOW_BITS_OF_4 = 32;
+const OVERFLOW_BITS_OF_6 = 48;
 /** After the name of the limit: the digest of a long value. */
 const DIGEST = "_x";
 /** Longer values are invalid in a header; a path is cut. */
@@ -150,7 +158,8 @@ const LONGEST_ESCAPED = 128 - LONGEST_NAME - 8;
 const INVALID = "\n";
 
 export function newMatched(): MatchedLimits {
-  return { invalid: "", matches: [], count: 0, path: "", route: "" };
+  const paths = { path: "", routedPath: "", otherPaths: NOTHING, pathValue: "" };
+  return { invalid: "", matches: [], count: 0, ...paths, route: "", otherRoutes: NOTHING };
 }
 
 export function matchLimits(rules: LimitRules, request: RequestAttributes, digest: Digest): MatchedLimits {
@@ -167,11 +176,16 @@ export function findLimits(
   digest: Digest,
 ): void {
   found.invalid = "";
-  found.path = uses.path ? normalPath(request.path) : "";
-  found.route = routes.length === 0 ? "" : routeOf(routes, request.host, found.path);
+  if (uses.path) findPaths(found, request.path, request.routedPath);
+  found.route = routes.length === 0 ? "" : routeOf(routes, request.host, found.routedPath);
+  found.otherRoutes = NOTHING;
+  if (routes.length > 0 && found.otherPaths.length > 0) {
+    found.otherRoutes = [];
+    for (const path of found.otherPaths) found.otherRoutes.push(routeOf(routes, request.host, path));
+  }
   let count = 0;
   for (const rule of rules) {
-    if (rule.match.isEmpty || isMatch(rule.match, request, found)) {
+    if (rule.match.isEmpty || isMatch(rule, request, found)) {
       const match = matchOf(rule, request, found, digest);
       if (match === undefined) found.invalid = rule.name;
       else if (match.id !== "") {
@@ -206,18 +220,24 @@ function matchOf(
 }
 
 /** Tells apart all requests with different buckets; INVALID if it cannot. */
-function receivedValues({ key }: LimitRule, request: RequestAttributes, found: MatchedLimits): string {
-  if (key.length === 1) return receivedValue(key[0]!, request, found);
+function receivedValues(rule: LimitRule, request: RequestAttributes, found: MatchedLimits): string {
+  const { key } = rule;
+  if (key.length === 1) return receivedValue(rule, key[0]!, request, found);
   let values = "";
   for (const part of key) {
-    const value = receivedValue(part, request, found);
+    const value = receivedValue(rule, part, request, found);
     if (findText(value, INVALID, 0) >= 0) return INVALID;
     values = values + value + INVALID;
   }
   return values;
 }
 
-function receivedValue({ kind, header }: KeyPart, request: RequestAttributes, { path, route }: MatchedLimits): string {
+function receivedValue(
+  { ignoresPathCase }: LimitRule,
+  { kind, header }: KeyPart,
+  request: RequestAttributes,
+  { pathValue: path, route }: MatchedLimits,
+): string {
   switch (kind) {
     case "user":
       return request.user;
@@ -237,7 +257,7 @@ function receivedValue({ kind, header }: KeyPart, request: RequestAttributes, { 
     case "route":
       return route;
     default:
-      return path;
+      return ignoresPathCase ? lowerText(path) : path;
   }
 }
 
@@ -252,7 +272,7 @@ function newMatch(
   let first = "";
   for (let i = 0; i < rule.key.length; i++) {
     const part = rule.key[i]!;
-    let value = normalValue(rule, part, receivedValue(part, request, found));
+    let value = normalValue(rule, part, receivedValue(rule, part, request, found));
     if (value === INVALID) {
       if (rule.rejectsInvalid) return undefined;
       value = "";
@@ -268,18 +288,37 @@ function newMatch(
 
 /** `values` are escaped. */
 export function bucketId(limit: string, values: string, digest: Digest): string {
-  return `${BUCKET_PREFIX}${limit}:${values.length > LONGEST_ESCAPED ? DIGEST + digest(values) : values}`;
+  return `${VALUE_PREFIX}${limit}:${values.length > LONGEST_ESCAPED ? DIGEST + digest(values) : values}`;
 }
 
+/** The bucket of values for which there is no room, of clients whose address is unknown. */
 export function overflowId(limit: string): string {
-  return `${BUCKET_PREFIX}${limit}:${OVERFLOW}`;
+  return `${VALUE_PREFIX}${limit}:${OVERFLOW}`;
+}
+
+/** How many buckets `overflowOf` distinguishes. */
+export const OVERFLOW_BUCKETS = 256;
+
+/**
+ * The bucket of a value for which there is no room. It depends on the client, not on the value: a client that invents values
+ * uses up one bucket, and clients from other networks have others.
+ */
+export function overflowOf(limit: string, address: string, digest: Digest): string {
+  const network = networkText(address, OVERFLOW_BITS_OF_4, OVERFLOW_BITS_OF_6);
+  return network === "" ? overflowId(limit) : overflowId(limit) + cutText(digest(network), 0, 2);
+}
+
+/** Whether values share the bucket. */
+export function isOverflow(id: string): boolean {
+  const limit = limitOfBucket(id);
+  return limit !== "" && hasPrefix(id, overflowId(limit));
 }
 
 /** The name of the limit in the id of a bucket; empty if it is not one. */
 export function limitOfBucket(id: string): string {
-  if (cutText(id, 0, BUCKET_PREFIX.length) !== BUCKET_PREFIX) return "";
-  const end = findText(id, ":", BUCKET_PREFIX.length);
-  return end < 0 ? "" : cutText(id, BUCKET_PREFIX.length, end);
+  if (cutText(id, 0, VALUE_PREFIX.length) !== VALUE_PREFIX) return "";
+  const end = findText(id, ":", VALUE_PREFIX.length);
+  return end < 0 ? "" : cutText(id, VALUE_PREFIX.length, end);
 }
 
 function isListed({ texts, networks }: ValueList, value: string): boolean {
@@ -308,12 +347,12 @@ function normalValue({ bitsOf4, bitsOf6 }: LimitRule, { kind }: KeyPart, receive
   }
 }
 
-function isMatch(match: RequestMatch, request: RequestAttributes, { path, route }: MatchedLimits): boolean {
+function isMatch({ match, ignoresPathCase }: LimitRule, request: RequestAttributes, found: MatchedLimits): boolean {
   const { routes, methods, apps, prefixes, patterns, headers } = match;
-  if (routes.length > 0 && !includes(routes, route)) return false;
+  if (routes.length > 0 && !isAnyRoute(routes, found)) return false;
   if (methods.length > 0 && !includes(methods, request.method)) return false;
   if (apps.length > 0 && !includes(apps, request.app)) return false;
-  if (prefixes.length + patterns.length > 0 && !isPathMatch(prefixes, patterns, path)) return false;
+  if (prefixes.length + patterns.length > 0 && !isAnyPathMatch(match, ignoresPathCase, found)) return false;
   for (const { name, pattern } of headers) {
     const count = request.headerCount(name);
     // A header that was sent twice matches: otherwise a second one would avoid the limit.
@@ -322,22 +361,30 @@ function isMatch(match: RequestMatch, request: RequestAttributes, { path, route 
   return true;
 }
 
-function isPathMatch(prefixes: string[], patterns: Pattern[], path: string): boolean {
-  for (const prefix of prefixes) if (coversPath(prefix, path)) return true;
-  for (const pattern of patterns) if (matchesPattern(pattern, path)) return true;
+function isAnyRoute(routes: string[], { route, otherRoutes }: MatchedLimits): boolean {
+  if (includes(routes, route)) return true;
+  for (const other of otherRoutes) if (includes(routes, other)) return true;
+  return false;
+}
+
+/** One reading is enough: the server may be one that reads the path like this. */
+function isAnyPathMatch(match: RequestMatch, ignoresCase: boolean, { path, otherPaths }: MatchedLimits): boolean {
+  if (isPathMatch(match, ignoresCase ? lowerText(path) : path)) return true;
+  for (const other of otherPaths) if (isPathMatch(match, ignoresCase ? lowerText(other) : other)) return true;
+  return false;
+}
+
+function isPathMatch({ prefixes, patterns }: RequestMatch, path: string): boolean {
+  for (const prefix of prefixes) if (coversSegments(prefix, path)) return true;
+  for (const pattern of patterns) {
+    if (matchesPattern(pattern, path) || matchesPattern(pattern, withoutLastSlash(path))) return true;
+  }
   return false;
 }
 
 function includes(list: string[], wanted: string): boolean {
   for (const one of list) if (one === wanted) return true;
   return false;
-}
-
-/** In lower case and without the port. An IPv6 address keeps its brackets. */
-export function hostName(host: string): string {
-  const bracket = cutText(host, 0, 1) === "[" ? findText(host, "]", 0) + 1 : 0;
-  const end = bracket > 0 ? bracket : findText(host, ":", 0);
-  return lowerText(end > 0 ? cutText(host, 0, end) : host);
 }
 
 /** The name of the route; empty without one. */

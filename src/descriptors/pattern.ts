@@ -31,3 +31,9 @@ export function coversPath(prefix: string, path: string): boolean {
   if (path.length === prefix.length || cutText(prefix, prefix.length - 1, prefix.length) === "/") return true;
   return cutText(path, prefix.length, prefix.length + 1) === "/";
 }
+
+/** Whether the path is that of the prefix or below it. The prefix has no slash at the end; empty: all paths. */
+export function coversSegments(prefix: string, path: string): boolean {
+  if (!hasPrefix(path, prefix)) return false;
+  return path.length === prefix.length || cutText(path, prefix.length, prefix.length + 1) === "/";
+}

@@ -71,10 +71,16 @@ export interface SyncState {
   firstOnly: boolean;
   /** That was because of too few tokens, and none were recalled. */
   refusedAll: boolean;
-  /** From the last reply. */
+  /** The level of the bucket in the last reply. */
   remaining: number;
-  limit: number;
   repliedAt: number;
+  /** The capacity of the bucket and the tokens that it gains per second, both reduced in an emergency. */
+  limit: number;
+  rate: number;
+  /** When the bucket starts to gain tokens after the last reply. */
+  refillsFrom: number;
+  /** Tokens of the bucket that other nodes hold, at most, as of the last reply. */
+  elsewhere: number;
   /** When the store last granted less than wanted. */
   scarceAt: number;
   /** When the store expects to have tokens again, as of the last refusal. A cached refusal may end earlier. */
@@ -140,8 +146,11 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
       firstOnly: false,
       refusedAll: false,
       remaining: limits.burst,
-      limit: limits.burst,
       repliedAt: now,
+      limit: limits.burst,
+      rate: limits.guaranteed,
+      refillsFrom: now,
+      elsewhere: 0,
       scarceAt: notScarceAt(now),
       retryAt: 0,
       scarceCode: QUOTA_EXHAUSTED,

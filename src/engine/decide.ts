@@ -13,6 +13,7 @@ import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, plainCell, takeAllowance, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
 import { activate, knownNodes, type NodeState, urge } from "./node.js";
+import { recordRemaining } from "./remaining.js";
 
 /** The request is decided. */
 export const DECIDED = 0;
@@ -169,12 +170,6 @@ export function cachedRetryMs({ lease, sync }: Account, now: number): number {
   return Math.ceil(Math.max(lease.refusedUntil, sync.retryAt) - now);
 }
 
-/** Tokens left for the app as far as this node knows, with `balance` tokens on the lease. */
-export function remainingTokens(account: Account, balance: number): number {
-  const { remaining, limit } = account.sync;
-  return Math.min(Math.max(balance, 0) + remaining, limit);
-}
-
 /** What the service decided about a single request, from its own lease. */
 export interface RemoteDecision {
   code: string;
@@ -187,8 +182,7 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
   const { lease, cell, syncCell, sync, limits } = outcome.account;
   const { code, remaining, limit, retryAfterMs } = decision;
   const balance = cell.get();
-  sync.remaining = Math.max(remaining - Math.max(balance, 0), 0);
-  sync.limit = limit;
+  recordRemaining(outcome.account, { remaining, limit, balance }, now);
   if (code !== OK && code !== STORE_UNAVAILABLE) {
     applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
     sync.retryAt = now + retryAfterMs;

@@ -4,6 +4,7 @@ import { emergencyRatio } from "../core/emergency.js";
 import { cutLease, returnAll } from "../core/lease.js";
 import { type Account, notScarceAt } from "./account.js";
 import { type NodeState, urge } from "./node.js";
+import { changeLimit } from "./remaining.js";
 
 /** Returns the tokens above `limit` with the next message. */
 export function cutTo({ lease, cell }: Account, limit: number): void {
@@ -15,13 +16,11 @@ export function cutTo({ lease, cell }: Account, limit: number): void {
 
 /** New limits or options apply to an account: excess tokens are returned and what followed from the old ones is dropped. */
 export function refit(node: NodeState, account: Account, now: number): void {
-  const { lease, sync, limits } = account;
+  const { lease, sync } = account;
   const { timeoutMs } = node.options;
-  const limit = node.emergency ? Math.floor(limits.burst * emergencyRatio(limits.priority)) : limits.burst;
-  cutTo(account, limit);
+  changeLimit(account, node.emergency, now);
+  cutTo(account, sync.limit);
   lease.refusedUntil = 0;
-  sync.limit = limit;
-  sync.remaining = Math.min(sync.remaining, limit);
   sync.firstOnly = false;
   sync.refusedAll = false;
   sync.scarceAt = notScarceAt(now);
@@ -44,13 +43,19 @@ export function leaveNode(node: NodeState, account: Account): void {
 }
 
 /** Starts or ends an emergency. Cached refusals no longer hold; leases are cut at once. Returns the changed accounts. */
-export function setEmergency<A extends Account>(node: NodeState<A>, accounts: readonly A[], active: boolean): A[] {
+export function setEmergency<A extends Account>(
+  node: NodeState<A>,
+  accounts: readonly A[],
+  active: boolean,
+  now: number,
+): A[] {
   const changed: A[] = [];
   node.emergency = active;
   for (const account of accounts) {
     const { lease, limits, syncCell } = account;
     const holds = syncCell.get() > 0;
-    if (lease.refusedUntil !== 0 || holds) changed.push(account);
+    const isReduced = changeLimit(account, active, now);
+    if (lease.refusedUntil !== 0 || holds || isReduced) changed.push(account);
     lease.refusedUntil = 0;
     if (active && holds) {
       cutLease(lease, syncCell, emergencyRatio(limits.priority));

@@ -34,6 +34,8 @@ export interface SyncReply {
   retryAfterMs: number;
   /** The bucket is not well filled. */
   scarce: boolean;
+  /** Tokens per second that the bucket gains, from a service that may have a newer configuration; unset by a store. */
+  rate?: number | undefined;
 }
 
 /** One account in a message. */
@@ -105,6 +107,7 @@ export function planMessage<A extends Account>(node: NodeState<A>, now: number):
     timers,
     plentiful: true,
     gain: 0,
+    capacity: 0,
     isLimit: false,
     share: 0,
     now,
@@ -150,6 +153,7 @@ function planIfDue<A extends Account>(
   // A recall counts even if the record of a shared account, which is from before it, was read since.
   situation.plentiful = sync.plentiful && !sync.recalled;
   situation.gain = limits.guaranteed;
+  situation.capacity = Math.min(limits.burst, sync.limit);
   if (!isDue(node, account, situation)) {
     account.lookAt =
       now + (situation.plentiful && !account.leaving ? lookAfterMs(account, options) : options.syncIntervalMs);

@@ -1,4 +1,5 @@
 /** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
+import { MICRO } from "../core/bucket.js";
 import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK, RECALLING } from "../core/codes.js";
 import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
 import { applyReply, type LeaseMessage, type LeaseReply, spentTokens } from "../core/lease.js";
@@ -6,8 +7,9 @@ import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
 import { BRIEF_REFUSAL_MS } from "./decide.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
-import { backOff, callEnded, type NodeState, urge } from "./node.js";
+import { backOff, callEnded, knownNodes, type NodeState, urge } from "./node.js";
 import type { PlannedSync, SyncReply } from "./plan.js";
+import { recordLevel } from "./remaining.js";
 import { giveUpAll, serveWaiters } from "./waiters.js";
 
 /** The part of a reply that concerns the whole node. */
@@ -47,7 +49,8 @@ export function applyReplies<A extends Account>(node: NodeState<A>, received: Re
     closeEpoch(node, { accounts, planned, now, nextEpoch });
     return accounts;
   }
-  const changed = answer.emergency === node.emergency ? [] : setEmergency(node, received.accounts(), answer.emergency);
+  const changed =
+    answer.emergency === node.emergency ? [] : setEmergency(node, received.accounts(), answer.emergency, now);
   if (!answer.known) reportAll(node, received.accounts());
   for (const one of planned) {
     if (one.reply !== undefined) applyAccountReply(node, one, one.reply, now);
@@ -94,8 +97,12 @@ export interface FailedSync {
   random: number;
 }
 
-/** No reply arrived: backs off, and decides all waiters without the store. */
+/**
+ * No reply arrived: backs off, and decides all waiters without the store. The next message skips a number: so the store knows that
+ * this node had to decide without it, even if it has received all messages.
+ */
 export function failSync(node: NodeState, { timedOut, started, now, random }: FailedSync): void {
+  node.seq = node.seq + 1;
   callEnded(node, timedOut ? STORE_TIMEOUT : STORE_ERROR, started, now);
   backOff(node, random, now);
   for (const account of node.active) {
@@ -106,6 +113,7 @@ export function failSync(node: NodeState, { timedOut, started, now, random }: Fa
 
 function applyAccountReply(node: NodeState, planned: PlannedSync, reply: SyncReply, now: number): void {
   const { account, message } = planned;
+  recordLevel(account, { message, reply, isAlone: knownNodes(node) === 1 }, now);
   markReported(account, message);
   if (account.finalReport !== undefined) applyFinalReply(account, account.finalReport, reply.granted, now);
   else if (planned.options !== node.options) applyOldReply(planned, reply, now);
@@ -116,9 +124,8 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   const { account, message, greedy, firstCost } = planned;
   const { sync, lease, syncCell, limits } = account;
   const granted = reply.granted - message.granted;
-  sync.remaining = reply.remaining;
   sync.limit = reply.limit;
-  sync.repliedAt = now;
+  if (reply.rate !== undefined && isOtherRate(reply.rate, sync.rate)) sync.rate = reply.rate;
   sync.plentiful = !reply.scarce;
   // L1 can be short as well, which `remaining` does not show.
   const empty = reply.remaining < Math.max(firstCost, 1) || sync.refusedAll;
@@ -143,6 +150,11 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   planned.toWaiters = { code, retryAfterMs: reply.retryAfterMs, refusedCost: firstCost, short };
 }
 
+/** Services state rates in whole micro-tokens. */
+function isOtherRate(one: number, other: number): boolean {
+  return Math.abs(one - other) > 2 / MICRO;
+}
+
 function grantOnly(granted: number): LeaseReply {
   return { granted, code: OK, retryAfterMs: 0, refusedCost: 0 };
 }
@@ -155,7 +167,6 @@ function applyOldReply(planned: PlannedSync, reply: SyncReply, now: number): voi
   if (account.leaving) return;
   cutTo(account, sync.limit);
   sync.remaining = Math.min(reply.remaining, sync.limit);
-  sync.repliedAt = now;
   planned.toWaiters = { code: OK, retryAfterMs: 0, refusedCost: 0, short: false };
 }
 

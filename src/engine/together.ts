@@ -4,7 +4,8 @@ import { declaredCost } from "../core/cost.js";
 import { MISS } from "../core/lease.js";
 import type { LimitRule } from "../descriptors/limit-rules.js";
 import type { Outcome } from "./account.js";
-import { conclude, decideCached, remainingTokens, setPaid } from "./decide.js";
+import { conclude, decideCached, setPaid } from "./decide.js";
+import { remainingTokens } from "./remaining.js";
 
 /** All leases could pay. */
 export const ALL_TAKEN = -1;
@@ -57,13 +58,13 @@ export function refuseTogether(outcomes: readonly Outcome[], now: number): boole
  * the longest wait; a missing store only if no limit refuses. Of an admitted request: a refusal of a dry run, then the
  * limit with the fewest tokens left.
  */
-export function decisiveOutcome(outcomes: readonly Outcome[]): number {
+export function decisiveOutcome(outcomes: readonly Outcome[], now: number): number {
   let best = 0;
   let bestRank = rankOf(outcomes[0]!);
   for (let i = 1; i < outcomes.length; i++) {
     const rank = rankOf(outcomes[i]!);
     const isHigher = rank > bestRank;
-    if (isHigher || (rank === bestRank && isBefore(outcomes[i]!, outcomes[best]!))) {
+    if (isHigher || (rank === bestRank && isBefore(outcomes[i]!, outcomes[best]!, now))) {
       best = i;
       bestRank = rank;
     }
@@ -84,9 +85,9 @@ function rankOf({ allowed, code, retryAfterMs }: Outcome): number {
   return retryAfterMs > 0 ? REFUSED : FINAL;
 }
 
-function isBefore(one: Outcome, other: Outcome): boolean {
+function isBefore(one: Outcome, other: Outcome, now: number): boolean {
   if (!one.allowed) return one.retryAfterMs > other.retryAfterMs;
-  return remainingTokens(one.account, one.balance) < remainingTokens(other.account, other.balance);
+  return remainingTokens(one.account, one.balance, now) < remainingTokens(other.account, other.balance, now);
 }
 
 /** Whether no limit refuses the request. */

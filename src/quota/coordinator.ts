@@ -132,7 +132,10 @@ export function createCoordinator({
     async emergencyOn(durationMs: number, reason: string, operator: string) {
       const reply = await execute((operation) => quota.emergencyOn(durationMs, reason, operator, operation));
       const { sinceMs } = reply;
-      await announce({ active: true, source: BY_OPERATOR, sinceMs, leftMs: durationMs, reason, operator });
+      const { burstsStopped } = watch.current();
+      await announce({
+        ...{ active: true, source: BY_OPERATOR, sinceMs, leftMs: durationMs, burstsStopped, reason, operator },
+      });
       return reply;
     },
 
@@ -161,6 +164,14 @@ export function createCoordinator({
     async repay(app: string, amount: number) {
       const limits = limitsOf(app);
       return execute((operation) => quota.repay(limits, amount, operation));
+    },
+
+    /** Fills L1. What nodes hold of each app is first corrected by their ledgers, as far as that succeeds. */
+    async refillCluster() {
+      const all = apps();
+      const how = { tolerance: options.driftTolerance, force: false };
+      for (const app of all) await execute((operation) => quota.reconcile(app, { ...how, operation }));
+      return execute((operation) => quota.refill(all, operation));
     },
 
     /** Applies from the next check and the next round on. */

@@ -12,6 +12,8 @@ export interface EmergencyState {
   sinceMs: number;
   /** Time until it ends; 0 if it is inactive or has no end. */
   leftMs: number;
+  /** Bursts and borrowing are stopped: the first stage of the automatic emergency. */
+  burstsStopped: boolean;
   /** Why, and who started it; empty unless an operator did. */
   reason: string;
   operator: string;
@@ -40,6 +42,7 @@ export const NO_EMERGENCY: EmergencyState = {
   source: "none",
   sinceMs: 0,
   leftMs: 0,
+  burstsStopped: false,
   reason: "",
   operator: "",
 };
@@ -113,7 +116,7 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
     const before = current();
     known = state;
     knownAt = now;
-    const same = (["active", "source", "sinceMs", "reason", "operator"] as const).every(
+    const same = (["active", "source", "sinceMs", "burstsStopped", "reason", "operator"] as const).every(
       (key) => state[key] === before[key],
     );
     const sameEnd =

@@ -2,6 +2,7 @@
 import type { BucketLimits } from "../core/limits.js";
 import { shardOf, WHOLE_SHARE } from "../core/shard.js";
 import type { RunOptions, Store, StoreKind } from "../store/store.js";
+import { createNodeShares } from "./node-shares.js";
 import { createShardCount } from "./shard-count.js";
 import {
   type ClusterLimits,
@@ -29,6 +30,8 @@ const SHARDS_ON_CLUSTER = 16;
 
 export const defaultShards = (kind: StoreKind) => (kind === "redis-cluster" ? SHARDS_ON_CLUSTER : 1);
 
+const NO_PLANES: readonly string[] = [];
+
 /** Smaller differences of the end result from latency. */
 const SAME_END_MS = 1000;
 /** A shard that does not reply sooner must not delay an emergency on the others. */
@@ -36,11 +39,22 @@ const SOON = { deadlineMs: 300 };
 
 export function createQuota(store: Store, cluster: ClusterLimits) {
   const count = cluster.shards ?? 1;
+  let planes = cluster.planes ?? NO_PLANES;
   const { run, verify } = createShardCount(store, cluster.id, count);
   const { subscribe } = store;
-  const shards = shardTags(cluster.id, count).map((tag) => createShardQuota({ run, subscribe }, cluster, tag));
+  const shares = createNodeShares({ nodes: listNodes, planes: () => planes });
+  const shards = shardTags(cluster.id, count).map((tag) =>
+    createShardQuota({ store: { run, subscribe }, cluster, tag, partsFor: shares.partsFor }),
+  );
   const first = shards[0] as ShardQuota;
   let limits: { capacity: number; rate: number } = cluster;
+
+  function listNodes() {
+    return merged(
+      (shard) => shard.nodes(),
+      (one) => one,
+    );
+  }
 
   const of = (app: string): ShardQuota => shards[shardOf(app, count)] as ShardQuota;
 
@@ -70,7 +84,15 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     const tokens = sum((state) => state.tokens);
     const held = sum((state) => state.held);
     const room = (sum((state) => state.share.capacity) / WHOLE_SHARE) * limits.capacity;
-    return { tokens, held, usage: room > 0 ? Math.min(Math.max(1 - (tokens + held) / room, 0), 1) : 1 };
+    return {
+      tokens,
+      held,
+      capacity: room,
+      reserve: sum((state) => state.reserve),
+      writtenOff: sum((state) => state.writtenOff),
+      usage: room > 0 ? Math.min(Math.max(1 - (tokens + held) / room, 0), 1) : 1,
+      ownShort: states.some((state) => state.ownShort),
+    };
   }
 
   /** The state of each shard; undefined for those that do not reply. */
@@ -94,6 +116,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     /** Applies from the next call on. */
     reconfigure(changed: Omit<ClusterLimits, "id" | "shards">): void {
       limits = changed;
+      planes = changed.planes ?? NO_PLANES;
       for (const shard of shards) shard.reconfigure(changed);
     },
 
@@ -102,14 +125,25 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     states,
 
-    /** L1 over the shards that reply: tokens left, tokens held, and the usage from 0 to 1. */
+    /** L1 over the shards that reply, in tokens, and its usage from 0 to 1. */
     cluster: async () => summary(await fromEach((shard) => shard.read())),
 
-    nodes: () =>
-      merged(
-        (shard) => shard.nodes(),
-        (one) => one,
-      ),
+    /** Fills L1 on all shards. `apps` are all that are configured. */
+    async refill(apps: readonly BucketLimits[], operation: string) {
+      const done = await Promise.all(
+        shards.map((shard) => {
+          const own = apps.filter(({ id }) => of(id) === shard).map(({ id }) => id);
+          return shard.refill(own, operation);
+        }),
+      );
+      const add = (levels: { tokens: number; held: number }[]) => ({
+        tokens: levels.reduce((sum, { tokens }) => sum + tokens, 0),
+        held: levels.reduce((sum, { held }) => sum + held, 0),
+      });
+      return { before: add(done.map(({ before }) => before)), after: add(done.map(({ after }) => after)) };
+    },
+
+    nodes: listNodes,
 
     /** Nodes as `nodes` returns them, each with the tokens that it holds over all apps. */
     holdings: () =>
@@ -143,13 +177,18 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
       const reply = await first.emergencyOn(durationMs, reason, operator, operation);
       const { sinceMs } = reply;
-      await copyEmergency({ active: true, source: "operator", sinceMs, leftMs: durationMs, reason, operator });
+      const { burstsStopped } = await first.read();
+      await copyEmergency({
+        ...{ active: true, source: "operator", sinceMs, leftMs: durationMs, burstsStopped, reason, operator },
+      });
       return reply;
     },
 
     async emergencyOff(operation: string) {
       const reply = await first.emergencyOff(operation);
-      await copyEmergency({ active: false, source: "none", sinceMs: 0, leftMs: 0, reason: "", operator: "" });
+      await copyEmergency({
+        ...{ active: false, source: "none", sinceMs: 0, leftMs: 0, burstsStopped: false, reason: "", operator: "" },
+      });
       return reply;
     },
 
@@ -160,7 +199,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       const known = replies.filter((state) => state !== undefined);
       // The usage of a small part of the cluster says nothing about the rest.
       const decides = automatic && known.length * 2 > count;
-      const reply = await first.emergencyCheck(cooldownMs, decides, summary(known).usage);
+      const reply = await first.emergencyCheck(cooldownMs, decides, summary(known));
       const differing = shards.filter((_, i) => {
         const state = replies[i];
         return i > 0 && state !== undefined && !isSame(reply, { ...state, active: state.emergency });
@@ -182,7 +221,7 @@ function latest(one: ListedNode, other: ListedNode) {
 }
 
 function isSame(one: CopiedEmergency, other: CopiedEmergency): boolean {
-  if (one.active !== other.active) return false;
+  if (one.active !== other.active || one.burstsStopped !== other.burstsStopped) return false;
   if (!one.active) return true;
   const sameEnd = (one.leftMs === 0) === (other.leftMs === 0) && Math.abs(one.leftMs - other.leftMs) < SAME_END_MS;
   const sameOrder = one.reason === other.reason && one.operator === other.operator;

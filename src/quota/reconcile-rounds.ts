@@ -1,6 +1,7 @@
 /** Reconciles all apps once per interval. The service that holds the lock does it, the others wait for its expiry. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
+import { isLimitBucket } from "../core/keys.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
@@ -46,9 +47,16 @@ const ROUND_TTL_MS = 30_000;
 const APPS_PER_TURN = 20;
 /** For an app that is not configured here but may be elsewhere: return its tokens, but correct no drift. */
 const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false };
+/** The bucket of a value or descriptor is kept for so long after its tokens were returned. */
+const LIMIT_SECONDS = 86_400;
 const ANY_DRIFT = 1;
 /** Stands for the apps of a shard without any. It has no bucket, and gets none. */
 const NO_APP: BucketLimits = { id: "none", ...FORGOTTEN };
+
+/** L1 neither paid for the tokens of values and descriptors nor counts them, so they must not be taken for an app's. */
+function forgottenLimits(id: string): BucketLimits {
+  return isLimitBucket(id) ? { id, ...FORGOTTEN, fillSeconds: LIMIT_SECONDS } : { id, ...FORGOTTEN };
+}
 
 export function createReconcileRounds(parts: ReconcileRoundsOptions) {
   const { quota, lock, clock, options, failed } = parts;
@@ -160,7 +168,7 @@ export function createReconcileRounds(parts: ReconcileRoundsOptions) {
       try {
         const dead = (await retried(() => shard.nodes())).filter(({ alive }) => !alive);
         const forgotten = (await heldBy(shard, dead)).filter((id) => !ids.has(id));
-        const also = [...new Set(forgotten)].sort().map((id) => ({ id, ...FORGOTTEN }));
+        const also = [...new Set(forgotten)].sort().map(forgottenLimits);
         for (const app of also) more.push({ shard, app, tolerance: ANY_DRIFT });
         const isUnused = also.length === 0 && !used.has(shard);
         if (dead.length > 0 && isUnused) more.push({ shard, app: NO_APP, tolerance: ANY_DRIFT, onlyNodes: true });

@@ -9,7 +9,7 @@ import type { NodeReply as EngineReply } from "../engine/reply.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { Share } from "../scripts/common/share.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { InvalidArgument } from "../store/errors.js";
+import { InvalidArgument, StoreError } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
 
 /** The limits of the cluster bucket (L1). */
@@ -23,6 +23,8 @@ export interface ClusterLimits {
   nodeTtlMs: number;
   /** Default 1. Fixed when the cluster is created. */
   shards?: number;
+  /** Names of data planes with their own credentials. The same list until they change. Default: none. */
+  planes?: readonly string[];
 }
 
 /** A node and its epoch. `seq` numbers its messages from 1; a repeated message keeps its number. */
@@ -50,6 +52,8 @@ export interface CopiedEmergency {
   source: string;
   sinceMs: number;
   leftMs: number;
+  /** Bursts and borrowing are stopped: the first stage of the automatic emergency. */
+  burstsStopped: boolean;
   /** Empty unless an operator started it. */
   reason: string;
   operator: string;
@@ -77,8 +81,19 @@ const ONLY_READ: ShareRound = { round: 0, owner: "" };
 /** Attempts of a reconcile, which fails if the set of nodes changes meanwhile. */
 const RECONCILE_ATTEMPTS = 5;
 
-/** @param tag the hash tag of the shard */
-export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluster: ClusterLimits, tag: string) {
+const isOutOfMemory = (error: unknown) => error instanceof StoreError && error.kind === "out_of_memory";
+
+/** What a shard needs. */
+export interface ShardQuotaOptions {
+  store: Pick<Store, "run" | "subscribe">;
+  cluster: ClusterLimits;
+  /** The hash tag of the shard. */
+  tag: string;
+  /** By how many a node divides limits without the store, of the live nodes that the shard knows. */
+  partsFor(node: string, liveNodes: number): number;
+}
+
+export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOptions) {
   let clusterArgs = clusterArguments(cluster);
   const keys = {
     cluster: clusterKey(tag),
@@ -102,6 +117,10 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
     return [keys.cluster, keys.nodes, keys.ledger(nameOf(sender)), ...apps];
   }
 
+  function reportArguments(sender: Sender, requests: ReportRequest[], leave: boolean): RedisValue[] {
+    return [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
+  }
+
   async function nodes() {
     const reply = await run("nodes", [keys.cluster, keys.nodes], []);
     return chunks(reply, 1, 3).map((chunk) => ({
@@ -111,13 +130,26 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
     }));
   }
 
+  function nodeReply(reply: ScriptReply, { node }: { node: string }): NodeReply {
+    return {
+      code: text(reply, 0),
+      liveNodes: partsFor(node, number(reply, 1)),
+      emergency: reply[2] === 1,
+      emergencyLeftMs: number(reply, 3),
+      known: reply[4] !== 0,
+    };
+  }
+
   return {
     /** Applies from the next call on. */
     reconfigure(limits: Omit<ClusterLimits, "id" | "shards">): void {
       clusterArgs = clusterArguments({ ...cluster, ...limits });
     },
 
-    /** Records the counters of a node and grants tokens. There are no grants unless the code is "ok". */
+    /**
+     * Records the counters of a node and grants tokens. There are no grants unless the code is "ok". A store that is out of memory
+     * grants nothing, but the counters are recorded: otherwise the spending of that time would be charged at once after it.
+     */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
       const args: RedisValue[] = [sender.seq, nameOf(sender)];
       for (const request of requests) {
@@ -128,7 +160,11 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
           request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
         );
       }
-      const reply = await run("grant", nodeKeys(sender, requests), args, options);
+      const called = nodeKeys(sender, requests);
+      const reply = await run("grant", called, args, options).catch(async (error: unknown) => {
+        if (isOutOfMemory(error)) await run("report-known", called, reportArguments(sender, requests, false), options);
+        throw error;
+      });
       const apps = chunkStarts(reply, HEAD, 6).map((at, i) => ({
         app: requests[i]?.app.id ?? "",
         code: text(reply, at),
@@ -138,24 +174,28 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
         retryAfterMs: number(reply, at + 4),
         scarce: reply[at + 5] === 1,
       }));
-      return { ...nodeReply(reply), apps };
+      return { ...nodeReply(reply, sender), apps };
     },
 
     /** Records the counters of a node without granting. `leave` ends its epoch and returns its tokens. */
     async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
-      const args = [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
-      const reply = await run("report", nodeKeys(sender, requests), args, options);
+      const args = reportArguments(sender, requests, leave);
+      const called = nodeKeys(sender, requests);
+      const reply = await run("report", called, args, options).catch((error: unknown) => {
+        if (!isOutOfMemory(error)) throw error;
+        return run("report-known", called, args, options);
+      });
       const apps = chunks(reply, HEAD, 2).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         granted: number(chunk, 0),
         remaining: number(chunk, 1),
       }));
-      return { ...nodeReply(reply), apps };
+      return { ...nodeReply(reply, sender), apps };
     },
 
     async heartbeat(sender: { node: string; epoch: number }): Promise<NodeReply> {
       const name = nameOf(sender);
-      return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]));
+      return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]), sender);
     },
 
     /** Calls `recalled` with an app, or "*" for all, whenever nodes are asked to return tokens. Rejects like a store call. */
@@ -226,6 +266,14 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
       return { code: text(reply, 0), ...numbers(reply, ["repaid", "debt", "remaining"]) };
     },
 
+    /** Fills L1 and counts anew what nodes hold of these apps, which must be all of this shard. */
+    async refill(apps: string[], operation: string) {
+      const scriptKeys = [keys.cluster, keys.operation(operation), ...apps.map(keys.app)];
+      const reply = await run("cluster-refill", scriptKeys, []);
+      const { levelBefore, heldBefore, level, held } = numbers(reply, ["levelBefore", "heldBefore", "level", "held"]);
+      return { before: { tokens: levelBefore / MICRO, held: heldBefore }, after: { tokens: level / MICRO, held } };
+    },
+
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
       const args = [durationMs, reason, operator];
@@ -238,9 +286,9 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
       return { changed: reply[1] === 1 };
     },
 
-    /** @param usage of all shards, from 0 to 1, if there are several */
-    async emergencyCheck(cooldownMs: number, automatic: boolean, usage = 0) {
-      const args = [cooldownMs, automatic ? 1 : 0, Math.floor(usage * MICRO)];
+    /** @param all of all shards, if there are several: usage from 0 to 1, and whether one could not pay an own rate */
+    async emergencyCheck(cooldownMs: number, automatic: boolean, all = { usage: 0, ownShort: false }) {
+      const args = [cooldownMs, automatic ? 1 : 0, Math.floor(all.usage * MICRO), all.ownShort ? 1 : 0];
       const reply = await run("emergency-check", [keys.cluster], args);
       return {
         active: reply[1] === 1,
@@ -251,12 +299,14 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
         usage: number(reply, 6) / MICRO,
         reason: text(reply, 7),
         operator: text(reply, 8),
+        burstsStopped: reply[9] === 1,
       };
     },
 
     /** Takes over the emergency of the first shard. */
     async emergencyCopy(from: CopiedEmergency, options?: RunOptions): Promise<void> {
-      const args = [from.active ? 1 : 0, from.sinceMs, from.leftMs, from.source, from.reason, from.operator];
+      const { active, sinceMs, leftMs, burstsStopped, source, reason, operator } = from;
+      const args = [active ? 1 : 0, sinceMs, leftMs, burstsStopped ? 1 : 0, source, reason, operator];
       await run("emergency-copy", [keys.cluster], args, options);
     },
 
@@ -279,6 +329,11 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
         leftMs: number(reply, 12),
         reason: text(reply, 13),
         operator: text(reply, 14),
+        burstsStopped: reply[15] === 1,
+        /** The shard could not pay an app's own rate in the last second. */
+        ownShort: reply[16] === 1,
+        reserve: number(reply, 17) / MICRO,
+        writtenOff: number(reply, 18),
       };
     },
 
@@ -302,16 +357,6 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
       }
       return undefined;
     },
-  };
-}
-
-function nodeReply(reply: ScriptReply): NodeReply {
-  return {
-    code: text(reply, 0),
-    liveNodes: number(reply, 1),
-    emergency: reply[2] === 1,
-    emergencyLeftMs: number(reply, 3),
-    known: reply[4] !== 0,
   };
 }
 

@@ -109,7 +109,7 @@ export function createShareRounds(options: ShareRoundsOptions) {
 
   function demandOf(known: { shard: number; state: ShardState }[], earlier: Snapshot | undefined, now: number) {
     const { capacity, rate } = quota.limits();
-    const weights = shardWeights(options.apps(), shards.length);
+    const { weights, guaranteed } = shardWeights(options.apps(), shards.length, rate);
     const seconds = earlier === undefined ? 0 : (now - earlier.at) / 1000;
     return known.map(({ shard, state }): ShardDemand => {
       const last = earlier?.states[shard];
@@ -123,6 +123,7 @@ export function createShareRounds(options: ShareRoundsOptions) {
         isShort: refused > 0,
         largest: Math.min(state.largestRefused / Math.max(capacity, 1), 1),
         weight: weights[shard] as number,
+        guaranteed: guaranteed[shard] as number,
       };
     });
   }
@@ -198,11 +199,11 @@ export function createShareRounds(options: ShareRoundsOptions) {
   };
 }
 
-/** A part of L1 that is divided equally: descriptor limits are not listed anywhere. */
+/** A part of L1 that is divided equally: an app may be configured here later than elsewhere. */
 const EQUAL_WEIGHT = 0.1;
 
-/** The guaranteed rates of the apps on each shard, as fractions that sum to 1. */
-function shardWeights(apps: readonly BucketLimits[], shards: number): number[] {
+/** The guaranteed rates of the apps on each shard: as fractions that sum to 1, and as fractions of the cluster's rate. */
+function shardWeights(apps: readonly BucketLimits[], shards: number, clusterRate: number) {
   const rates = new Array<number>(shards).fill(0);
   let all = 0;
   for (const { id, guaranteed } of apps) {
@@ -210,5 +211,8 @@ function shardWeights(apps: readonly BucketLimits[], shards: number): number[] {
     rates[shard] = (rates[shard] as number) + guaranteed;
     all += guaranteed;
   }
-  return rates.map((rate) => (all > 0 ? (rate / all) * (1 - EQUAL_WEIGHT) + EQUAL_WEIGHT / shards : 1 / shards));
+  return {
+    weights: rates.map((rate) => (all > 0 ? (rate / all) * (1 - EQUAL_WEIGHT) + EQUAL_WEIGHT / shards : 1 / shards)),
+    guaranteed: rates.map((rate) => rate / Math.max(all, clusterRate, 1e-6)),
+  };
 }

@@ -12,6 +12,8 @@ export interface ShardDemand {
   largest: number;
   /** The configured rates of the shard's apps, as a fraction of those of all apps. */
   weight: number;
+  /** The same as a fraction of the cluster's rate, or of all apps' rates if these are higher. */
+  guaranteed: number;
 }
 
 export interface SharePair {
@@ -51,12 +53,16 @@ export function isRebalanceDue(shards: ShardDemand[], pool: SharePair): boolean 
  * @param fillSeconds the cluster's capacity ÷ its rate
  */
 export function targetShares(shards: ShardDemand[], pool: SharePair, fillSeconds: number): SharePair[] {
-  const rates = divide(shards, pool.rate, RATE_BY_WEIGHT, (shard) => shard.wanted * HEADROOM * WHOLE_SHARE);
+  const wantedRate: Wanted = (shard) => shard.wanted * WHOLE_SHARE;
+  const rates = divide(shards, pool.rate, { byWeight: RATE_BY_WEIGHT, wantedOf: wantedRate, headroom: HEADROOM });
   const ofDemand = (wanted: number) => Math.min((wanted * CAPACITY_SECONDS) / fillSeconds, 1);
   const wantedCapacity: Wanted = (shard) => Math.max(ofDemand(shard.wanted) * WHOLE_SHARE, largestShare(shard));
-  const usual = divide(shards, pool.capacity, CAPACITY_BY_WEIGHT, wantedCapacity);
+  const wanted = { wantedOf: wantedCapacity, headroom: 1 };
+  const usual = divide(shards, pool.capacity, { byWeight: CAPACITY_BY_WEIGHT, ...wanted });
   const isEnough = shards.every((shard, i) => (usual[i] as number) >= largestShare(shard));
-  const capacities = isEnough ? usual : divide(shards, pool.capacity, LEAST_CAPACITY_BY_WEIGHT, wantedCapacity);
+  const capacities = isEnough
+    ? usual
+    : divide(shards, pool.capacity, { byWeight: LEAST_CAPACITY_BY_WEIGHT, ...wanted });
   const targets = shards.map((_, i) => ({
     capacity: Math.floor(capacities[i] as number),
     rate: Math.floor(rates[i] as number),
@@ -77,15 +83,29 @@ export function targetShares(shards: ShardDemand[], pool: SharePair, fillSeconds
 /** The share of the capacity that the largest need requires. One more, because targets are rounded down. */
 const largestShare = ({ largest }: ShardDemand) => (largest > 0 ? Math.ceil(largest * WHOLE_SHARE) + 1 : 0);
 
-type Wanted = (shard: ShardDemand, index: number) => number;
+type Wanted = (shard: ShardDemand) => number;
 
-/** Divides a pool: a part by weight, then by what is wanted beyond that; what nobody wants, by weight and want. */
-function divide(shards: ShardDemand[], pool: number, byWeight: number, wantedOf: Wanted): number[] {
-  const minimum = shards.map(({ weight }) => pool * byWeight * weight);
-  const wanted = shards.map((shard, i) => Math.max(wantedOf(shard, i) - (minimum[i] as number), 0));
+interface Division {
+  /** The fraction that is divided by weight. */
+  byWeight: number;
+  wantedOf: Wanted;
+  /** A shard gets this many times what it wants, as far as there is some. */
+  headroom: number;
+}
+
+/**
+ * Divides a pool: first what is wanted up to the guaranteed rates, then a part by weight, then what is wanted beyond that; what
+ * nobody wants, by weight and want. So demand on one shard, real or claimed, takes nothing from the own rates on another.
+ */
+function divide(shards: ShardDemand[], pool: number, { byWeight, wantedOf, headroom }: Division): number[] {
+  const ofRates = shards.map((shard) => Math.min(wantedOf(shard), shard.guaranteed * pool));
+  const unclaimed = Math.max(pool - ofRates.reduce((sum, one) => sum + one, 0), 0);
+  const weighted = Math.min(pool * byWeight, unclaimed);
+  const minimum = shards.map(({ weight }, i) => (ofRates[i] as number) + weighted * weight);
+  const wanted = shards.map((shard, i) => Math.max(wantedOf(shard) * headroom - (minimum[i] as number), 0));
   const total = wanted.reduce((sum, one) => sum + one, 0);
-  const rest = pool * (1 - byWeight);
-  if (total >= rest) return minimum.map((least, i) => least + (rest * (wanted[i] as number)) / total);
+  const rest = unclaimed - weighted;
+  if (total > 0 && total >= rest) return minimum.map((least, i) => least + (rest * (wanted[i] as number)) / total);
   const left = rest - total;
   return minimum.map((least, i) => {
     const own = wanted[i] as number;

@@ -20,7 +20,7 @@ import {
 } from "../core/codes.js";
 import { type App, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
 import { readAppCall } from "./common/app-call.js";
-import { type Cluster, isWithin, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
+import { type Cluster, isWithin, mayLend, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -31,10 +31,10 @@ const AMOUNT = LIMIT_NUMBERS + 1;
 function borrowCode(app: App, cluster: Cluster, request: number[]): string {
   const amount = request[AMOUNT]!;
   if (request[ALLOWED] !== 1) return BORROWING_DISABLED;
-  if (cluster.emergencyMs !== NO_EMERGENCY) return EMERGENCY_BLOCKED;
+  if (!mayLend(cluster)) return EMERGENCY_BLOCKED;
   if (amount > borrowable(app.debt, configuredRate(request))) return BORROW_LIMIT_EXCEEDED;
   if (app.tokens + amount * MICRO > highestLevel(app)) return BUCKET_FULL;
-  if (amount > lendable(cluster.tokens, cluster.capacity)) return CLUSTER_EXHAUSTED;
+  if (amount > lendable(cluster)) return CLUSTER_EXHAUSTED;
   return OK;
 }
 

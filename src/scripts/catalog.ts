@@ -1,5 +1,6 @@
 /** All scripts: the name, the function that the embedded store runs, and the flags of the Redis function. */
 import { borrow } from "./borrow.js";
+import { clusterRefill } from "./cluster-refill.js";
 import { configRead } from "./config-read.js";
 import { configWrite } from "./config-write.js";
 import { credit } from "./credit.js";
@@ -19,11 +20,14 @@ import type { Script } from "./redis-api.js";
 import { refund } from "./refund.js";
 import { repay } from "./repay.js";
 import { report } from "./report.js";
+import { reportKnown } from "./report-known.js";
 import { shardRead } from "./shard-read.js";
 import { shardsFix } from "./shards-fix.js";
 import { shareSet } from "./share-set.js";
 import { slotAcquire } from "./slot-acquire.js";
 import { slotCounts } from "./slot-counts.js";
+import { slotExtend } from "./slot-extend.js";
+import { slotFree } from "./slot-free.js";
 import { slotRelease } from "./slot-release.js";
 import { slotRenew } from "./slot-renew.js";
 
@@ -31,14 +35,15 @@ export interface CatalogEntry {
   run: Script;
   /**
    * `allow-oom`: the script only frees something, or operators need it in an emergency, so it runs even when Redis is
-   * out of memory. `no-writes`: it only reads.
+   * out of memory. No message of a node can create keys with it. `no-writes`: it only reads.
    */
   flags: "" | "allow-oom" | "no-writes";
 }
 
 export const catalog = {
   grant: { run: grant, flags: "" },
-  report: { run: report, flags: "allow-oom" },
+  report: { run: report, flags: "" },
+  "report-known": { run: reportKnown, flags: "allow-oom" },
   heartbeat: { run: heartbeat, flags: "allow-oom" },
   nodes: { run: nodes, flags: "no-writes" },
   "node-ledger": { run: nodeLedger, flags: "no-writes" },
@@ -56,12 +61,15 @@ export const catalog = {
   "share-set": { run: shareSet, flags: "allow-oom" },
   "shards-fix": { run: shardsFix, flags: "allow-oom" },
   reconcile: { run: reconcile, flags: "allow-oom" },
+  "cluster-refill": { run: clusterRefill, flags: "allow-oom" },
   lock: { run: lock, flags: "allow-oom" },
   "config-read": { run: configRead, flags: "no-writes" },
   "config-write": { run: configWrite, flags: "" },
   "slot-acquire": { run: slotAcquire, flags: "" },
-  "slot-renew": { run: slotRenew, flags: "allow-oom" },
-  "slot-release": { run: slotRelease, flags: "allow-oom" },
+  "slot-renew": { run: slotRenew, flags: "" },
+  "slot-extend": { run: slotExtend, flags: "allow-oom" },
+  "slot-release": { run: slotRelease, flags: "" },
+  "slot-free": { run: slotFree, flags: "allow-oom" },
   "slot-counts": { run: slotCounts, flags: "no-writes" },
 } satisfies Record<string, CatalogEntry>;
 

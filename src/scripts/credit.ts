@@ -12,7 +12,7 @@ import { giveBack, MAX_TOKENS, wholeTokens } from "../core/bucket.js";
 import { OK } from "../core/codes.js";
 import { LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
 import { readAppCall } from "./common/app-call.js";
-import { isWithin, readCluster } from "./common/cluster.js";
+import { isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -32,5 +32,6 @@ export function credit(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   const had = wholeTokens(app.tokens);
   giveBack(app, request[AMOUNT]!);
   writeApp(redis, keys[1]!, app, request);
+  writeCluster(redis, keys[0]!, cluster);
   return saveReply(redis, keys[2]!, [OK, wholeTokens(app.tokens) - had, wholeTokens(app.tokens)]);
 }

@@ -1,5 +1,5 @@
 /**
- * Turns the emergency off, however it was started. If usage is still too high, the next check turns it on again.
+ * Turns the emergency off, both stages, however it was started. If usage is still too high, the next check turns it on again.
  *
  * KEYS  1 cluster · 2 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
@@ -16,6 +16,7 @@ import {
   readClusterCall,
   writeCluster,
   writeEmergency,
+  writeStopped,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
@@ -31,6 +32,7 @@ export function emergencyOff(redis: RedisApi, keys: string[], argv: string[]): S
   const cluster = readCluster(redis, keys[0]!, numbers);
   writeCluster(redis, keys[0]!, cluster);
   writeEmergency(redis, keys[0]!, { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 });
+  writeStopped(redis, keys[0]!, { since: 0, calmSince: 0 });
   redis.call("HDEL", keys[0]!, "em_reason", "em_operator");
-  return saveReply(redis, keys[1]!, [OK, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1]);
+  return saveReply(redis, keys[1]!, [OK, cluster.emergencyMs === NO_EMERGENCY && !cluster.burstsStopped ? 0 : 1]);
 }

@@ -1,5 +1,6 @@
 /**
- * Records a node's counters and grants it tokens, for several apps, each from L2 and L1 together or not at all.
+ * Records a node's counters and grants it tokens, for several apps, each from L2 and L1 together or not at all. The buckets
+ * of limits (fill > 0) are L2 only.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
@@ -10,7 +11,8 @@
  *       code · granted (cumulative) · remaining · limit · retry after (ms) · scarce (0 or 1)
  *
  * `need` must be met in full or nothing is taken. Beyond it the node gets up to `want`: while tokens are plentiful, at most
- * half of its share of what is left, while they are scarce, at most what the app gains in a few milliseconds. If need is
+ * half of its share of what is left or as many as it has just spent, while they are scarce, at most what the app gains in a
+ * few milliseconds. If need is
  * not met but other nodes hold tokens, these are recalled and the code is recalling; likewise at the beginning of a shortage
  * of the shard's share, which other shards may reduce. If a reply was lost, the tokens that
  * it granted count towards what the node asks for now. A repeated seq gets the same reply; an older one changes nothing.
@@ -18,7 +20,7 @@
  * report may be repeated.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
-import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
+import { MAX_WAIT_MS, MICRO, waitMs, wholeTokens } from "../core/bucket.js";
 import {
   CLUSTER_EXHAUSTED,
   COST_EXCEEDS_CAPACITY,
@@ -28,25 +30,28 @@ import {
   RECALLING,
 } from "../core/codes.js";
 import { ALL_APPS } from "../core/keys.js";
+import { isPayableInAdvance, ownCapacityOf, payable } from "../core/reserve.js";
 import {
   type App,
   configuredCapacity,
   configuredRate,
   GRANTED,
+  highestOwn,
   MESSAGE_NUMBERS,
   RETURNED,
   readApp,
   SPENT,
-  takeFromBoth,
   writeApp,
 } from "./common/app.js";
-import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
+import { type Cluster, liveNodes, MAX_DURATION_MS, mayLend, readCluster, writeCluster } from "./common/cluster.js";
+import { applyReport, grantTokens } from "./common/counters.js";
 import {
-  applyReport,
   type Entry,
   forgetEntry,
   heldTokens,
   type NodeState,
+  noteMissed,
+  paidAndHeld,
   readLedger,
   writeLedger,
 } from "./common/ledger.js";
@@ -77,6 +82,8 @@ const FINAL_REPORT = 2;
 const WIDTH = MESSAGE_NUMBERS + 4;
 /** Tokens are plentiful while both buckets are at least this full. */
 const PLENTIFUL = 0.5;
+/** While tokens are plentiful, a node gets as many as it has spent since its last message, up to this part of what is left. */
+const SPENT_PART = 0.25;
 /** While tokens are scarce, a node gets at most what the app gains in this time beyond what it needs. */
 const SCARCE_SECONDS = 0.03;
 /** A need of this fraction of L1 may have been refused before, because the share of the shard was too small. */
@@ -116,13 +123,27 @@ interface GrantCall {
 interface Ask {
   need: number;
   want: number;
+  /** The most tokens that one request of the app can ever get. */
+  largest: number;
+  scarce: boolean;
+  /** What the node has spent since its last message. */
+  spent: number;
   live: number;
   appsInCall: number;
 }
 
+/** The most tokens that one request of the app can ever get. */
+function largestGrant(cluster: Cluster, app: App, request: number[]): number {
+  const capacity = configuredCapacity(request);
+  if (app.isLimit) return wholeTokens(capacity);
+  const own = ownCapacityOf(configuredRate(request), cluster.wholeRate, cluster.wholeReserve);
+  return wholeTokens(Math.min(capacity, cluster.largestNeed, cluster.largestNeed - cluster.wholeReserve + own));
+}
+
 /** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
-function decide(app: App, cluster: Cluster, request: number[], { need, want, live, appsInCall }: Ask): number {
-  if (need * MICRO > Math.min(configuredCapacity(request), cluster.largestNeed)) return ABOVE_CAPACITY;
+function decide(app: App, cluster: Cluster, request: number[], ask: Ask): number {
+  const { need, appsInCall } = ask;
+  if (need > ask.largest) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
   // Negative when overdrawn: borrowing must cover that as well.
   const inApp = Math.floor(app.tokens / MICRO);
@@ -130,37 +151,50 @@ function decide(app: App, cluster: Cluster, request: number[], { need, want, liv
     const short = need - inApp;
     const borrows =
       request[BORROW] === 1 &&
-      cluster.emergencyMs === NO_EMERGENCY &&
+      !app.isLimit &&
+      mayLend(cluster) &&
       short <= borrowable(app.debt, configuredRate(request)) &&
-      need <= lendable(cluster.tokens, cluster.capacity);
+      need <= lendable(cluster);
     if (!borrows) return APP_SHORT;
     lend(app, short);
     return need;
   }
-  const inCluster = wholeTokens(cluster.tokens);
-  if (need > inCluster) return CLUSTER_SHORT;
+  if (app.isLimit) return need + prefetch(app, inApp - need, ask);
+  const inCluster = payable(app, cluster);
+  if (need > inCluster && !isPayableInAdvance(need, app, cluster, highestOwn(app))) return CLUSTER_SHORT;
   // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens.
-  const share = Math.min(inApp - need, (inCluster - need) / appsInCall) / Math.max(live, 1);
-  const extra = isScarce(app, cluster) ? Math.min(share, (app.rate / MICRO) * SCARCE_SECONDS) : share / 2;
-  return need + Math.max(Math.min(want - need, Math.floor(extra)), 0);
+  const left = Math.min(inApp - need, (inCluster - need) / appsInCall);
+  return need + prefetch(app, left, ask);
+}
+
+/** Tokens beyond the need, of those that are left. */
+function prefetch(app: App, left: number, { need, want, spent, live, scarce }: Ask): number {
+  const share = left / Math.max(live, 1);
+  // A node that spends keeps doing so, however many others are registered and idle.
+  const extra = scarce
+    ? Math.min(share, (app.rate / MICRO) * SCARCE_SECONDS)
+    : Math.max(share / 2, Math.min(spent, left * SPENT_PART));
+  const most = Math.floor(extra);
+  const tokens = Math.min(want - need, most);
+  return Math.max(tokens, 0);
 }
 
 function isScarce(app: App, cluster: Cluster): boolean {
-  return app.tokens < app.capacity * PLENTIFUL || cluster.tokens < cluster.capacity * PLENTIFUL;
+  if (app.tokens < app.capacity * PLENTIFUL) return true;
+  return !app.isLimit && (cluster.burstsStopped || cluster.tokens < cluster.capacity * PLENTIFUL);
 }
 
 /** Tokens that other nodes hold in the bucket that is short, if they would suffice; otherwise 0. */
-function heldElsewhere(verdict: number, need: number, { app, cluster, ledger, entry }: Holdings): number {
-  let others = 0;
-  let level = 0;
-  if (verdict === APP_SHORT) {
-    others = app.held / MICRO - heldTokens(entry);
-    level = app.tokens;
-  } else if (verdict === CLUSTER_SHORT) {
-    others = cluster.held / MICRO - ledger.held;
-    level = cluster.tokens;
-  }
-  return others > 0 && Math.floor(level / MICRO) + others >= need ? others : 0;
+function heldElsewhere(verdict: number, need: number, { app, cluster, entry }: Holdings): number {
+  const ofApp = app.held / MICRO - heldTokens(entry);
+  if (verdict === APP_SHORT) return ofApp > 0 && Math.floor(app.tokens / MICRO) + ofApp >= need ? ofApp : 0;
+  if (verdict !== CLUSTER_SHORT) return 0;
+  const others = cluster.held / MICRO - Math.max(paidAndHeld(entry), 0);
+  if (others <= 0) return 0;
+  const { reserve, burstsStopped } = cluster;
+  const own = { own: app.own + Math.max(ofApp, 0) * MICRO, ownCapacity: app.ownCapacity };
+  const returned = { tokens: cluster.tokens + others * MICRO, reserve, burstsStopped };
+  return need <= payable(own, returned) ? others : 0;
 }
 
 /** Only when the node holds no tokens of the app, and asks for none: held tokens must stay in the ledger. */
@@ -178,9 +212,18 @@ function refusalCode(refusal: number): string {
 /** Retry delay after a refusal; 0 when waiting does not help. After an empty prefetch: until one token is available. */
 function retryAfterMs(refusal: number, app: App, cluster: Cluster, need: number): number {
   if (refusal === ABOVE_CAPACITY) return 0;
-  if (refusal === CLUSTER_SHORT) return waitMs(cluster, need);
+  if (refusal === CLUSTER_SHORT) return clusterWaitMs(app, cluster, need);
   if (refusal === BLOCKED) return cluster.emergencyMs > 0 ? cluster.emergencyMs : EMERGENCY_RETRY_MS;
   return waitMs(app, Math.max(need, 1));
+}
+
+/** Until L1 has the need above its reserve, or the app's own rate has gained it. */
+function clusterWaitMs(app: App, cluster: Cluster, need: number): number {
+  const above = cluster.burstsStopped ? MAX_WAIT_MS : waitMs(cluster, need + cluster.reserve / MICRO);
+  const wanted = Math.min(need * MICRO, app.ownCapacity);
+  const ownMs = app.rate > 0 ? Math.ceil((Math.max(wanted - app.own, 0) / app.rate) * 1000) : MAX_WAIT_MS;
+  if (need * MICRO > app.ownCapacity && !cluster.burstsStopped) return Math.max(above, 1);
+  return Math.max(Math.min(above, Math.max(ownMs, waitMs(cluster, need))), 1);
 }
 
 /** One app of a message: applies its counters, grants tokens, and adds the reply. */
@@ -200,6 +243,7 @@ function grantApp(call: GrantCall, i: number): void {
       entry.returned = request[RETURNED]!;
     }
   }
+  const spent = Math.max(request[SPENT]! - entry.spent, 0);
   applyReport(state, entry, request, app);
   if (!ledger.closed) {
     const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
@@ -207,20 +251,22 @@ function grantApp(call: GrantCall, i: number): void {
     const need = Math.max(request[NEED]! - undelivered, 0);
     const want = Math.max(request[WANT]! - undelivered, 0);
     const scarce = isScarce(app, cluster);
-    const verdict = decide(app, cluster, request, { need, want, live: call.live, appsInCall: message.apps.length });
-    const elsewhere = heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
+    const largest = largestGrant(cluster, app, request);
+    const ask = { need, want, largest, scarce, spent, live: call.live, appsInCall: message.apps.length };
+    const verdict = decide(app, cluster, request, ask);
+    // L1 owes this to the app, and does not have it: together the rates of the apps are above the cluster's.
+    if (verdict === CLUSTER_SHORT && need * MICRO <= app.own) cluster.ownShort = true;
+    const elsewhere = verdict < 0 && heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
     const recalled = elsewhere && recall(call, i, verdict === APP_SHORT ? app : undefined);
     const recalling = awaitsShare(call, verdict, need) || recalled;
     const amount = Math.max(verdict, 0);
-    takeFromBoth(app, cluster, amount);
-    entry.granted = entry.granted + amount;
+    grantTokens(state, entry, app, amount);
     call.largest = Math.max(call.largest, entry.granted);
-    ledger.held = ledger.held + amount;
     const place = HEAD + i * 6;
     reply[place] = verdict >= 0 ? OK : recalling ? RECALLING : refusalCode(verdict);
     reply[place + 1] = entry.granted;
     reply[place + 2] = wholeTokens(app.tokens);
-    reply[place + 3] = wholeTokens(app.capacity);
+    reply[place + 3] = Math.min(wholeTokens(app.capacity), largest);
     const retryMs = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
     reply[place + 4] = recalling ? RECALL_RETRY_MS : elsewhere ? Math.min(retryMs, HELD_RETRY_MS) : retryMs;
     reply[place + 5] = scarce ? 1 : 0;
@@ -262,6 +308,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const state: NodeState = { cluster, ledger };
   if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
 
+  noteMissed(ledger, seq, cluster.now);
   const code = markSeen(redis, keys[1]!, node, state);
   const live = liveNodes(redis, keys[1]!, cluster);
   const reply = replyHead(code, live, state);

@@ -14,21 +14,31 @@
  * stale_message and nothing changes: list the nodes again.
  * A repeated operation that changed something gets the same reply; a later operation finds nothing to correct.
  */
-import { cutToHighest, MICRO } from "../core/bucket.js";
+import { MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { storedNumber } from "../core/platform.js";
 import {
   type App,
-  chargeBoth,
+  chargeApp,
   configuredCapacity,
+  cutOwn,
   LIMIT_NUMBERS,
   readApp,
-  returnToBoth,
+  returnToApp,
   writeApp,
 } from "./common/app.js";
 import { afterAppCall, readAppCall } from "./common/app-call.js";
 import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";
-import { heldTokens, LEDGER_RETENTION_MS, readLedger, returnedField } from "./common/ledger.js";
+import { returnTokens } from "./common/counters.js";
+import { payBack, payUpTo, setHeld } from "./common/l1.js";
+import {
+  heldTokens,
+  LEDGER_RETENTION_MS,
+  paidAndHeld,
+  readLedger,
+  returnedField,
+  writeUnpaid,
+} from "./common/ledger.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -45,8 +55,8 @@ interface Buckets {
 interface Census {
   /** Tokens of this app that live nodes hold. */
   held: number;
-  /** Tokens of all apps that nodes hold. */
-  heldOfAll: number;
+  /** Those of them that L1 has paid. */
+  paid: number;
   /** Tokens returned from dead nodes, and the number of these nodes. */
   recovered: number;
   recoveredFrom: number;
@@ -66,24 +76,25 @@ function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolea
 /** Counts what live nodes hold, returns the tokens of dead nodes and closes their epochs. */
 function census(redis: RedisApi, keys: string[], argv: string[], { app, cluster }: Buckets): Census {
   const id = argv[CLUSTER_ARGUMENTS]!;
-  const result: Census = { held: 0, heldOfAll: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
+  const result: Census = { held: 0, paid: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
   for (let i = 0; i < keys.length - FIRST_LEDGER; i++) {
     const key = keys[FIRST_LEDGER + i]!;
     const node = argv[afterAppCall(2) + i]!;
     const ledger = readLedger(redis, key, [id]);
-    const held = heldTokens(ledger.entries[0]!);
+    const entry = ledger.entries[0]!;
+    const held = heldTokens(entry);
     const silent = cluster.clock - storedNumber(redis.call("ZSCORE", keys[2]!, node), 0);
     if (isAlive(silent, cluster)) {
       result.held = result.held + held;
-      result.heldOfAll = result.heldOfAll + ledger.held;
+      result.paid = result.paid + paidAndHeld(entry);
     } else if (ledger.known) {
-      result.heldOfAll = result.heldOfAll + ledger.held - held;
       result.dead = result.dead + 1;
       if (held > 0) {
-        returnToBoth(app, cluster, held);
+        returnTokens(cluster, entry, app, held);
         result.recovered = result.recovered + held;
         result.recoveredFrom = result.recoveredFrom + 1;
-        redis.call("HSET", key, returnedField(id), ledger.entries[0]!.returned + held, "held", ledger.held - held);
+        redis.call("HSET", key, returnedField(id), entry.returned, "held", ledger.held - held);
+        writeUnpaid(ledger, entry);
       }
       redis.call("HSET", key, "closed", "1");
       // Its last app, or one that is no longer reconciled: the node is removed, and its ledger expires.
@@ -97,6 +108,18 @@ function census(redis: RedisApi, keys: string[], argv: string[], { app, cluster 
     }
   }
   return result;
+}
+
+/** L1 counts what nodes hold of the app by their ledgers, at most a burst. For more than it counted before, it pays. */
+function countHeld({ app, cluster }: Buckets, paid: number, leaked: number): void {
+  if (app.isLimit) return;
+  const missing = Math.min(paid, app.burst) - app.l1Held;
+  if (missing > 0) {
+    payUpTo(app, cluster, missing);
+    return;
+  }
+  setHeld(app, cluster, app.l1Held + missing);
+  payBack(app, cluster, Math.min(0 - missing, leaked));
 }
 
 /** Drift relative to the expected level, in millionths. For an empty bucket: relative to its capacity. */
@@ -117,16 +140,16 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
 
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);
+  cutOwn(app);
   const found = census(redis, keys, argv, { app, cluster });
   const leaked = app.granted - app.spent - app.returned - found.held;
   const actual = Math.floor(app.tokens / MICRO);
   const expected = Math.min(actual + leaked, Math.floor(app.capacity / MICRO));
   const drift = driftOf(leaked, expected, configuredCapacity(request));
   const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
-  if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
-  if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked);
-  cluster.held = found.heldOfAll * MICRO;
-  cutToHighest(cluster);
+  if (corrects && leaked > 0) returnToApp(app, leaked);
+  if (corrects && leaked < 0) chargeApp(app, 0 - leaked);
+  countHeld({ app, cluster }, found.paid, corrects ? Math.max(leaked, 0) : 0);
   // An app without a key is full: there is nothing to write, and an expired limit stays expired.
   if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);

@@ -6,14 +6,15 @@
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · amount
  * Reply code · refunded · remaining
  *
- * Refunds as much of `amount` as the node has reported as spent and was not refunded before. The node's counters do not
- * change. A repeated operation gets the same reply and refunds nothing more.
+ * Refunds as much of `amount` as the node has reported as spent and was not refunded before. L1 gets back what it has paid of
+ * that. The node's counters do not change. A repeated operation gets the same reply and refunds nothing more.
  */
 import { MAX_TOKENS, wholeTokens } from "../core/bucket.js";
 import { OK } from "../core/codes.js";
-import { LIMIT_NUMBERS, readApp, refundBoth, writeApp } from "./common/app.js";
+import { LIMIT_NUMBERS, readApp, refundToApp, writeApp } from "./common/app.js";
 import { readAppCall } from "./common/app-call.js";
 import { CLUSTER_ARGUMENTS, isWithin, readCluster, writeCluster } from "./common/cluster.js";
+import { payBack } from "./common/l1.js";
 import { readLedger, refundSpent } from "./common/ledger.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
@@ -32,10 +33,11 @@ export function refund(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);
   const ledger = readLedger(redis, keys[2]!, [argv[CLUSTER_ARGUMENTS]!]);
-  const refunded = refundSpent(ledger, ledger.entries[0]!, request[AMOUNT]!);
+  const { refunded, ofL1 } = refundSpent(ledger, ledger.entries[0]!, request[AMOUNT]!);
   // The caller may ask again: the node may not have reported the spending yet.
   if (refunded === 0) return [OK, 0, wholeTokens(app.tokens)];
-  refundBoth(app, cluster, refunded);
+  refundToApp(app, refunded);
+  payBack(app, cluster, ofL1);
   writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);
   return saveReply(redis, keys[3]!, [OK, refunded, wholeTokens(app.tokens)]);

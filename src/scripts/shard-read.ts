@@ -8,7 +8,8 @@
  * Reply code · latest round · share of the capacity (millionths) · share of the rate (millionths)
  *       level (micro-tokens, rounded down) · held (tokens) · taken · refused (tokens, cumulative)
  *       largest refused need (that was not paid since) · emergency (0 or 1) · its source · since (ms since 1970) · left (ms)
- *       its reason · operator
+ *       its reason · operator · bursts stopped (0 or 1) · could not pay an own rate in the last second (0 or 1)
+ *       reserve (micro-tokens) · written off (tokens, cumulative)
  *
  * The code is stale_message, and nothing changes, if a later round has begun or another owner runs this one.
  */
@@ -25,6 +26,8 @@ import {
   readClusterCall,
   readEmergency,
   readOrder,
+  readWrittenOff,
+  wasOwnShort,
   writeCluster,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
@@ -64,6 +67,10 @@ export function shardRead(redis: RedisApi, keys: string[], argv: string[]): Scri
     Math.max(emergencyMs, 0),
     order.reason,
     order.operator,
+    cluster.burstsStopped ? 1 : 0,
+    wasOwnShort(redis, key, cluster.now) ? 1 : 0,
+    cluster.reserve,
+    readWrittenOff(redis, key),
   ];
   if (begins && asked.round > latest.round) {
     writeRound(redis, key, asked);

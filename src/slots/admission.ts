@@ -2,6 +2,8 @@
 
 export interface ConnectionRequest {
   app: string;
+  /** From `clientNetwork`; absent or empty if unknown: then the limit per client does not apply. */
+  client?: string | undefined;
   /** The route's name. */
   route: string;
   /** Healthy targets, `host:port`. */

@@ -21,5 +21,6 @@ export function roomier(before: SlotLimits, now: SlotLimits): SlotLimits {
     maxPerPod: Math.max(before.maxPerPod, now.maxPerPod),
     maxTotal: unless0(before.maxTotal, now.maxTotal),
     maxPerApp: unless0(before.maxPerApp, now.maxPerApp),
+    maxPerClient: unless0(before.maxPerClient ?? 0, now.maxPerClient ?? 0),
   };
 }

@@ -127,9 +127,9 @@ export function createRenewal(options: RenewalOptions) {
     // A failed renewal must be repeated before the leases end.
     const renewalTimeoutMs = Math.min(timeoutMs, renewalMs(leaseMs));
     if (kind === RENEW) return slots.renew(proxy, leaseMs, held, { deadlineMs: renewalTimeoutMs });
-    const { connection, app, pod, limits: before } = held[0]!;
+    const { connection, app, client, pod, limits: before } = held[0]!;
     const limits = roomier(before, options.limits() ?? before);
-    const request = { proxy, connection, app, pods: [pod], reclaim: true };
+    const request = { proxy, connection, app, client, pods: [pod], reclaim: true };
     return slots.acquire(request, { ...limits, leaseMs }, { deadlineMs: timeoutMs });
   }
 

@@ -25,7 +25,7 @@ import { ANSWERED } from "../engine/slots/contact.js";
 import { allHeld, appendHeld } from "../engine/slots/held.js";
 import { beatMs, endSlot, requestRecovery } from "../engine/slots/keeper.js";
 import { releasesLeft } from "../engine/slots/releases.js";
-import { countSlot, newSlotCounters, placeWithoutStore } from "../engine/slots/without-store.js";
+import { countSlot, newSlotCounters, placeWithoutStore, refusalWithoutStore } from "../engine/slots/without-store.js";
 import { StoreError } from "../store/errors.js";
 import type { ConnectionRequest, ConnectionVerdict } from "./admission.js";
 import type { RouteLimits } from "./limits.js";
@@ -104,7 +104,7 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
   }
 
   async function admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
-    const { app, route, dryRun = false } = request;
+    const { app, client, route, dryRun = false } = request;
     const started = clock.now();
     const { limits } = current;
     const observe = (decision: { allowed: boolean; code: string; pod: string; withoutStore: boolean }) =>
@@ -123,19 +123,22 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
     if (request.pods.length === 0) return refuse(NO_POD);
     const pods = candidatePods(request.pods, turn++, "", isDown);
     const admission = newSlotAdmission(app, pods, started, current.timeoutMs);
+    admission.client = client;
     admitting++;
     const answered = await ask(admission, limits).finally(() => admitting--);
     if (answered === undefined) {
-      const asked = { counters, limits, route, app, pods, liveNodes: options.liveProxies(), workers: 1 };
+      const asked = { counters, limits, route, app, client, pods, liveNodes: options.liveProxies(), workers: 1 };
       const pod = draining ? undefined : placeWithoutStore(asked, clock.now());
-      if (pod === undefined) return refuse(STORE_UNAVAILABLE, 0, draining ? "" : pods[0]);
+      if (pod === undefined) {
+        return draining ? refuse(STORE_UNAVAILABLE) : refuse(refusalWithoutStore(asked), 0, pods[0]);
+      }
       observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
       return hold({ ...request, dryRun, limits, connection: newConnection(), pod, leased: false });
     }
     const { connection, allowed, code = "", pod = "", retryAfterMs } = answered;
     if (allowed !== true) return refuse(code, retryAfterMs, pods[0]);
     observe({ allowed, code, pod, withoutStore: false });
-    countSlot(counters, { pod, app }, 1);
+    countSlot(counters, { pod, app, client }, 1);
     return hold({ ...request, dryRun, limits, connection, pod, leased: true });
   }
 
@@ -158,12 +161,12 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
   }
 
   async function acquire(
-    { app, pods, until }: SlotAdmission,
+    { app, client, pods, until }: SlotAdmission,
     connection: string,
     limits: RouteLimits,
   ): Promise<Partial<SlotAnswer> & { outcome: string }> {
     try {
-      const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
+      const request = { proxy, connection, app, client, pods, incarnation: state.contact.incarnation };
       const deadlineMs = Math.max(until - clock.now(), 1);
       return { ...(await slots.acquire(request, limits, { deadlineMs })), outcome: ANSWERED };
     } catch (error) {
@@ -174,8 +177,8 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
   }
 
   function hold(admitted: Omit<Held, "inStore" | "ended" | "lost">): ConnectionVerdict {
-    const { connection, pod, app, route, limits, leased, dryRun } = admitted;
-    const known = { connection, pod, app, route, limits, leased, dryRun };
+    const { connection, pod, app, client, route, limits, leased, dryRun } = admitted;
+    const known = { connection, pod, app, client, route, limits, leased, dryRun };
     const held: Held = { ...known, inStore: leased, ended: false, lost: false };
     appendHeld(state.held, held);
     const onLost = (handler: () => void) => {

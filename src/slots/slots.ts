@@ -3,6 +3,8 @@ import { SLOT_INVALID_ARGUMENT } from "../core/codes.js";
 import {
   allConnectionsKey,
   appConnectionsKey,
+  clientConnectionsKey,
+  clientRateKey,
   connectionClockKey,
   connectionPrefix,
   connectionRateKey,
@@ -12,7 +14,7 @@ import {
   releasedKey,
 } from "../core/keys.js";
 import { BUSY, FAILED, UNAVAILABLE, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
-import { type PlacementLimits, rateWindowMs } from "../engine/slots/without-store.js";
+import { clientWindowMs, type PlacementLimits, rateWindowMs } from "../engine/slots/without-store.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { InvalidArgument, StoreError } from "../store/errors.js";
@@ -27,6 +29,8 @@ export interface SlotRequest {
   proxy: string;
   connection: string;
   app: string;
+  /** From `clientNetwork`; absent or empty if unknown. */
+  client?: string | undefined;
   /** One pod, or candidates: the least loaded one below its limit is taken. */
   pods: string[];
   /** The connection is open and lost its lease: the limits apply to it, but not the rate. */
@@ -52,7 +56,10 @@ export interface SlotAnswer {
 export interface SlotName {
   connection: string;
   pod: string;
+  /** Empty: it is not counted for an app. */
   app: string;
+  /** As it was when the slot was acquired; absent or empty if it was unknown. */
+  client?: string | undefined;
 }
 
 /** The slots of one route. */
@@ -100,7 +107,22 @@ export function createSlots(store: Store, tag: string) {
     return reply;
   }
 
-  /** The keys of pods and apps, each once, and for each slot the numbers of its two keys. */
+  /** As `run`. A script that needs memory is replaced by one that does not, if the store has none. */
+  async function runWith(
+    [script, withoutMemory]: [ScriptName, ScriptName],
+    keys: string[],
+    args: RedisValue[],
+    options?: RunOptions,
+  ) {
+    try {
+      return await run(script, keys, args, options);
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.kind !== "out_of_memory") throw error;
+      return run(withoutMemory, keys, args, options);
+    }
+  }
+
+  /** The keys of pods, apps and clients, each once, and for each slot the numbers of its keys. */
   function numbered(slots: SlotName[]) {
     const numbers = new Map<string, number>();
     const numberOf = (key: string) => {
@@ -108,10 +130,12 @@ export function createSlots(store: Store, tag: string) {
       numbers.set(key, known);
       return known;
     };
-    const args = slots.flatMap((slot) => [
-      slot.connection,
-      numberOf(podKey(prefix, slot.pod)),
-      numberOf(appConnectionsKey(prefix, slot.app)),
+    const args = slots.flatMap(({ connection, pod, app, client = "" }) => [
+      connection,
+      numberOf(podKey(prefix, pod)),
+      app === "" ? 0 : numberOf(appConnectionsKey(prefix, app)),
+      client === "" ? 0 : numberOf(clientConnectionsKey(prefix, client)),
+      client,
     ]);
     return { keys: [...numbers.keys()], args };
   }
@@ -119,6 +143,8 @@ export function createSlots(store: Store, tag: string) {
   return {
     async acquire(request: SlotRequest, limits: SlotLimits, options?: RunOptions): Promise<SlotAnswer> {
       const windowMs = rateWindowMs(limits);
+      const windowOfClientMs = clientWindowMs(limits);
+      const { client = "" } = request;
       const keys = [
         connectionClockKey(prefix),
         allConnectionsKey(prefix),
@@ -126,6 +152,8 @@ export function createSlots(store: Store, tag: string) {
         connectionRateKey(prefix, String(windowMs)),
         rejectedKey(prefix),
         appConnectionsKey(prefix, request.app),
+        clientConnectionsKey(prefix, client),
+        clientRateKey(prefix, String(windowOfClientMs), client),
         ...request.pods.map((pod) => podKey(prefix, pod)),
       ];
       const args = [
@@ -139,6 +167,10 @@ export function createSlots(store: Store, tag: string) {
         windowMs,
         request.reclaim === true ? 1 : 0,
         request.incarnation ?? UNKNOWN_INCARNATION,
+        limits.maxPerClient ?? 0,
+        limits.burstPerClient ?? 0,
+        windowOfClientMs,
+        client,
       ];
       const reply = await run("slot-acquire", keys, args, options);
       return {
@@ -156,7 +188,12 @@ export function createSlots(store: Store, tag: string) {
     async renew(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), proxyHeartbeatKey(prefix, proxy)];
-      const reply = await run("slot-renew", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
+      const reply = await runWith(
+        ["slot-renew", "slot-extend"],
+        [...fixed, ...keys],
+        [proxy, leaseMs, ...args],
+        options,
+      );
       return { renewed: Number(reply[1]), lost: without(reply, slots, 4), incarnation: String(reply[3]) };
     },
 
@@ -164,7 +201,12 @@ export function createSlots(store: Store, tag: string) {
     async release(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), releasedKey(prefix)];
-      const reply = await run("slot-release", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
+      const reply = await runWith(
+        ["slot-release", "slot-free"],
+        [...fixed, ...keys],
+        [proxy, leaseMs, ...args],
+        options,
+      );
       return { released: Number(reply[1]), unknown: without(reply, slots, 3) };
     },
 

@@ -1,5 +1,7 @@
 /** Reports every store call with its outcome and duration to an observer. */
+
 import type { ScriptName } from "../scripts/catalog.js";
+import { replyTimer, systemClock } from "../shared/clock.js";
 import { StoreError, type StoreErrorKind } from "./errors.js";
 import type { Store } from "./store.js";
 
@@ -13,17 +15,12 @@ export interface StoreObserver {
   called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void;
 }
 
-/** @param now monotonic milliseconds */
-export function observeStore(
-  store: Store,
-  observer: StoreObserver,
-  now: () => number = () => performance.now(),
-): Store {
+export function observeStore(store: Store, observer: StoreObserver, clock = systemClock): Store {
   /** Returns the promise of the store itself, so that the caller does not wait an extra turn. */
   function observed<T>(command: StoreCommand, call: () => Promise<T>): Promise<T> {
-    const started = now();
+    const timer = replyTimer(clock);
     const reply = call();
-    const ended = (outcome: StoreOutcome) => observer.called(command, outcome, (now() - started) / 1000);
+    const ended = (outcome: StoreOutcome) => observer.called(command, outcome, timer.end() / 1000);
     reply.then(
       () => ended("ok"),
       (error: unknown) => ended(error instanceof StoreError ? error.kind : "script"),

@@ -54,6 +54,8 @@ export function candidatePods(
 
 export interface SlotAdmission {
   app: string;
+  /** From `clientNetwork`; absent or empty if unknown. */
+  client?: string | undefined;
   /** Candidates, in the order in which they are offered. */
   pods: string[];
   /** The decision must be made by then. */
@@ -113,7 +115,7 @@ export function slotAcquired<H>(
 
 /** The slot may have been taken, or may yet be taken, on any of the candidates. */
 export function releaseOnAll<H>(keeper: KeeperState<H>, admission: SlotAdmission, connection: string): void {
-  const { app } = admission;
+  const { app, client } = admission;
   for (const pod of admission.pods)
-    queueRelease(keeper.releases, { proxy: keeper.options.proxy, connection, pod, app });
+    queueRelease(keeper.releases, { proxy: keeper.options.proxy, connection, pod, app, client });
 }

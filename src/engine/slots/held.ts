@@ -5,6 +5,8 @@ export interface HeldSlot<H> {
   connection: string;
   pod: string;
   app: string;
+  /** Its client, from `clientNetwork`; absent or empty if unknown. */
+  client?: string | undefined;
   route: string;
   /** Has a lease, as far as this process knows. */
   leased: boolean;

@@ -191,10 +191,10 @@ export function retryMs<H>(keeper: KeeperState<H>, chance: number): number {
 /** A connection has ended. Returns false for a repeated call. */
 export function endSlot<H extends HeldSlot<H>>(keeper: KeeperState<H>, slot: H): boolean {
   if (slot.ended) return false;
-  const { connection, pod, app } = slot;
+  const { connection, pod, app, client } = slot;
   slot.ended = true;
   removeHeld(keeper.held, slot);
-  if (slot.inStore) queueRelease(keeper.releases, { proxy: keeper.options.proxy, connection, pod, app });
+  if (slot.inStore) queueRelease(keeper.releases, { proxy: keeper.options.proxy, connection, pod, app, client });
   return true;
 }
 

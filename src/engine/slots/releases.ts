@@ -6,6 +6,8 @@ export interface EndedSlot {
   connection: string;
   pod: string;
   app: string;
+  /** As it was when the slot was acquired; absent or empty if it was unknown. */
+  client?: string | undefined;
 }
 
 export interface ReleaseQueue {

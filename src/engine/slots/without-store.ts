@@ -4,7 +4,10 @@
  * `open` admits every connection, unless the process holds as many on the route as `maxWithoutStore` allows. Where several
  * workers of one process decide separately (Envoy), each gets an equal part of it, rounded up. `local` applies this process's
  * share of the limits, rounded down: all processes together stay within the limit, not counting connections from before.
+ * With both, one client has at most as many connections to this process as its limit, with `local` its share, at least one.
  */
+import { SLOT_CLIENT_LIMIT_EXCEEDED, STORE_UNAVAILABLE } from "../../core/codes.js";
+import { hasPrefix } from "../../core/platform.js";
 
 /** Limits of a route's connections, as the store applies them and as a process applies them without the store. */
 export interface PlacementLimits {
@@ -13,10 +16,14 @@ export interface PlacementLimits {
   maxTotal: number;
   /** 0: no limit. */
   maxPerApp: number;
+  /** Of one client, by its network; 0 or absent: no limit. */
+  maxPerClient?: number | undefined;
   /** New connections per second over all proxies; 0: no limit. */
   ratePerSecond: number;
   /** At most this many new connections in any window of burst ÷ rate seconds. */
   burst: number;
+  /** New connections of one client in that window, or in two of them if the burst is 1; 0 or absent: no limit. */
+  burstPerClient?: number | undefined;
 }
 
 /** What a process does while the store is unavailable. */
@@ -31,6 +38,22 @@ export function rateWindowMs(limits: PlacementLimits): number {
   return limits.ratePerSecond > 0 ? Math.ceil((limits.burst * 1000) / limits.ratePerSecond) : 1000;
 }
 
+/** The window of one client. If there is one connection per window, a client that has it must leave the next one to others. */
+export function clientWindowMs(limits: PlacementLimits): number {
+  return rateWindowMs(limits) * (limits.burst === 1 ? 2 : 1);
+}
+
+/** A limit of new connections: at most `burst` of them within any window, and of one client `burstPerClient` in its window. */
+export interface SlotRate {
+  route: string;
+  burst: number;
+  windowMs: number;
+  /** Empty: unknown, or it has no limit. */
+  client: string;
+  burstPerClient: number;
+  clientWindowMs: number;
+}
+
 /**
  * Counters of held connections, shared by all workers that decide with them. Each step is atomic: if two connections ask
  * for the last place at the same time, both may be refused, but never are both admitted.
@@ -38,8 +61,8 @@ export function rateWindowMs(limits: PlacementLimits): number {
 export interface SlotCounters {
   /** Adds to the number of connections under a key: of a pod, of an app, or of all. Returns the sum. */
   add(key: string, by: number): number;
-  /** Counts one admission on a route, unless `burst` others were counted within the window. */
-  takeRate(rate: { route: string; burst: number; windowMs: number }, now: number): boolean;
+  /** Counts one admission, unless as many others were counted within a window. */
+  takeRate(rate: SlotRate, now: number): boolean;
 }
 
 export const ALL_CONNECTIONS = "total";
@@ -52,9 +75,28 @@ function appCountKey(app: string): string {
   return `app:${app}`;
 }
 
-export function countSlot(counters: SlotCounters, slot: { pod: string; app: string }, by: number): void {
-  counters.add(podCountKey(slot.pod), by);
-  counters.add(appCountKey(slot.app), by);
+const CLIENT_PREFIX = "client:";
+
+function clientCountKey(client: string): string {
+  return CLIENT_PREFIX + client;
+}
+
+/** Whether the counter is one of many that come and go. Its host must remove it when it is zero. */
+export function isClientCount(key: string): boolean {
+  return hasPrefix(key, CLIENT_PREFIX);
+}
+
+export interface CountedSlot {
+  pod: string;
+  app: string;
+  /** Absent or empty if unknown. */
+  client?: string | undefined;
+}
+
+export function countSlot(counters: SlotCounters, { pod, app, client }: CountedSlot, by: number): void {
+  counters.add(podCountKey(pod), by);
+  counters.add(appCountKey(app), by);
+  if (client !== undefined && client !== "") counters.add(clientCountKey(client), by);
   counters.add(ALL_CONNECTIONS, by);
 }
 
@@ -63,6 +105,8 @@ export interface PlacementWithoutStore {
   limits: PlacementLimits & PolicyWithoutStore;
   route: string;
   app: string;
+  /** Absent or empty if unknown. */
+  client?: string | undefined;
   pods: string[];
   /** Processes that share the limits, as far as is known. */
   liveNodes: number;
@@ -74,34 +118,54 @@ const NO_LIMIT = 9007199254740991;
 
 /** Returns the pod, which is counted then; undefined for a refusal. Of equally loaded pods it takes the first. */
 export function placeWithoutStore(asked: PlacementWithoutStore, now: number): string | undefined {
-  const { counters, limits, app, pods } = asked;
+  const { counters, limits, app, client, pods } = asked;
   if (limits.onStoreFailure === "closed" || pods.length === 0) return undefined;
   const pod = leastLoadedPod(counters, pods);
-  if (limits.onStoreFailure === "open") return placeOpen(asked, pod);
-  const sharers = Math.max(asked.liveNodes, 1);
-  if (counters.add(podCountKey(pod), 1) <= Math.floor(limits.maxPerPod / sharers)) {
-    const appShare = limits.maxPerApp === 0 ? NO_LIMIT : Math.floor(limits.maxPerApp / sharers);
-    if (counters.add(appCountKey(app), 1) <= appShare) {
-      const totalShare = limits.maxTotal === 0 ? NO_LIMIT : Math.floor(limits.maxTotal / sharers);
-      if (counters.add(ALL_CONNECTIONS, 1) <= totalShare) {
-        const rate = { route: asked.route, burst: limits.burst, windowMs: rateWindowMs(limits) * sharers };
-        if (limits.ratePerSecond === 0 || counters.takeRate(rate, now)) return pod;
-      }
-      counters.add(ALL_CONNECTIONS, -1);
-    }
-    counters.add(appCountKey(app), -1);
-  }
-  counters.add(podCountKey(pod), -1);
+  const slot = { pod, app, client };
+  countSlot(counters, slot, 1);
+  if (isWithinLimits(asked, pod, now)) return pod;
+  countSlot(counters, slot, -1);
   return undefined;
 }
 
-function placeOpen({ counters, limits, app, workers }: PlacementWithoutStore, pod: string): string | undefined {
-  const { maxWithoutStore = 0 } = limits;
-  const most = maxWithoutStore === 0 ? NO_LIMIT : Math.ceil(maxWithoutStore / Math.max(workers, 1));
-  countSlot(counters, { pod, app }, 1);
-  if (counters.add(ALL_CONNECTIONS, 0) <= most) return pod;
-  countSlot(counters, { pod, app }, -1);
-  return undefined;
+/** The reason of a refusal by `placeWithoutStore`. */
+export function refusalWithoutStore(asked: PlacementWithoutStore): string {
+  const { counters, limits, client = "" } = asked;
+  if (limits.onStoreFailure === "closed" || client === "") return STORE_UNAVAILABLE;
+  const isFull = counters.add(clientCountKey(client), 0) >= mostPerClient(asked);
+  return isFull ? SLOT_CLIENT_LIMIT_EXCEEDED : STORE_UNAVAILABLE;
+}
+
+/** Whether the limits admit the connection, which is counted already. */
+function isWithinLimits(asked: PlacementWithoutStore, pod: string, now: number): boolean {
+  const { counters, limits, app, client = "" } = asked;
+  if (client !== "" && counters.add(clientCountKey(client), 0) > mostPerClient(asked)) return false;
+  const total = counters.add(ALL_CONNECTIONS, 0);
+  if (limits.onStoreFailure === "open") {
+    const { maxWithoutStore = 0 } = limits;
+    return maxWithoutStore === 0 || total <= Math.ceil(maxWithoutStore / Math.max(asked.workers, 1));
+  }
+  const sharers = sharersOf(asked);
+  if (counters.add(podCountKey(pod), 0) > Math.floor(limits.maxPerPod / sharers)) return false;
+  if (limits.maxPerApp > 0 && counters.add(appCountKey(app), 0) > Math.floor(limits.maxPerApp / sharers)) return false;
+  if (limits.maxTotal > 0 && total > Math.floor(limits.maxTotal / sharers)) return false;
+  if (limits.ratePerSecond === 0) return true;
+  const { burst, burstPerClient = 0 } = limits;
+  const rate = {
+    ...{ route: asked.route, burst, windowMs: rateWindowMs(limits) * sharers },
+    ...{ client: burstPerClient > 0 ? client : "", burstPerClient, clientWindowMs: clientWindowMs(limits) * sharers },
+  };
+  return counters.takeRate(rate, now);
+}
+
+function sharersOf({ liveNodes }: PlacementWithoutStore): number {
+  return Math.max(liveNodes, 1);
+}
+
+function mostPerClient(asked: PlacementWithoutStore): number {
+  const { maxPerClient = 0, onStoreFailure } = asked.limits;
+  if (maxPerClient === 0) return NO_LIMIT;
+  return onStoreFailure === "open" ? maxPerClient : Math.max(Math.floor(maxPerClient / sharersOf(asked)), 1);
 }
 
 function leastLoadedPod(counters: SlotCounters, pods: string[]): string {
@@ -117,9 +181,14 @@ function leastLoadedPod(counters: SlotCounters, pods: string[]): string {
   return best;
 }
 
-/** Times of admissions without the store, by route. */
+interface Admission {
+  at: number;
+  client: string;
+}
+
+/** Admissions without the store, by route. */
 export interface AdmissionTimes {
-  [route: string]: number[] | undefined;
+  [route: string]: Admission[] | undefined;
 }
 
 /** Counters of a host whose decisions share no memory with another process. */
@@ -128,16 +197,25 @@ export function newSlotCounters(times: AdmissionTimes): SlotCounters {
   return {
     add(key, by) {
       const sum = (counts[key] ?? 0) + by;
-      counts[key] = sum === 0 ? undefined : sum;
+      // Clients come and go: in JavaScript, an entry with `undefined` would stay.
+      if (sum === 0) delete counts[key];
+      else counts[key] = sum;
       return sum;
     },
-    /** The window slides, as it does in the store. */
-    takeRate(rate, now) {
-      const recent: number[] = [];
-      for (const at of times[rate.route] ?? []) if (at > now - rate.windowMs) recent.push(at);
-      times[rate.route] = recent;
-      if (recent.length >= rate.burst) return false;
-      recent.push(now);
+    /** The windows slide, as they do in the store. */
+    takeRate({ route, burst, windowMs, client, burstPerClient, clientWindowMs }, now) {
+      const kept: Admission[] = [];
+      let recent = 0;
+      let ofClient = 0;
+      for (const admission of times[route] ?? []) {
+        const ago = now - admission.at;
+        if (ago < windowMs) recent++;
+        if (ago < clientWindowMs && admission.client === client) ofClient++;
+        if (ago < windowMs || ago < clientWindowMs) kept.push(admission);
+      }
+      times[route] = kept;
+      if (recent >= burst || (client !== "" && ofClient >= burstPerClient)) return false;
+      kept.push({ at: now, client });
       return true;
     },
   };

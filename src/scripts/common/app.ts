@@ -1,9 +1,11 @@
 /** L2 in the store: bucket, debt and totals of an app, read and written as one hash. */
 import { type Bucket, charge, cutToHighest, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { emergencyRatio, scaled } from "../../core/emergency.js";
-import { isIdentifier, storedNumber } from "../../core/platform.js";
+import { isReportTime, MOST_SPARE, paidBySpare, spareRefill } from "../../core/outage.js";
+import { isIdentifier, joinValues, splitText, storedNumber } from "../../core/platform.js";
+import { type OwnRate, ownCapacityOf } from "../../core/reserve.js";
 import type { RedisApi } from "../redis-api.js";
-import { type Cluster, isWithin, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
+import { type Cluster, MAX_COUNTER, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
 
 /** Positions of an app's numbers in a call. */
 export const BURST = 0;
@@ -34,8 +36,24 @@ const KEPT_FULL_MS = 1000;
 /** While nodes hold tokens the bucket is kept: a new one would not know of them. A node reports or is reconciled earlier. */
 const KEPT_HELD_MS = 3600000;
 
+/** Refill that did not fit in the last outage of the store: pays for what nodes spent without the store. */
+interface SpareRefill {
+  /** The beginning of the outage. */
+  from: number;
+  /** Micro-tokens. */
+  left: number;
+}
+
 /** A bucket with the effective limits (reduced in an emergency) and the totals since it was created. */
-export interface App extends Bucket {
+export interface App extends Bucket, OwnRate {
+  /** The configured capacity in tokens. */
+  burst: number;
+  /** The bucket of a limit: L1 neither pays for it nor counts it. */
+  isLimit: boolean;
+  /** Tokens that nodes hold and L1 has paid. */
+  l1Held: number;
+  /** Only until all nodes have had the time to report. */
+  spare?: SpareRefill;
   /** When it was read, in microseconds on the store's clock. */
   at: number;
   /** Tokens that left the bucket … */
@@ -49,10 +67,11 @@ export interface App extends Bucket {
 /** The invalid argument among an app's id and numbers, or an empty text. */
 export function appFault(id: string, numbers: number[]): string {
   if (!isIdentifier(id)) return "app";
-  if (!isWithin(numbers[BURST]!, 0, MAX_TOKENS)) return "burst";
-  if (!isWithin(numbers[GUARANTEED]!, 0, MAX_RATE)) return "guaranteed";
-  if (!isWithin(numbers[PRIORITY]!, 0, LOWEST_PRIORITY)) return "priority";
-  if (!isWithin(numbers[FILL_US]!, 0, LONGEST_FILL_US)) return "fill_us";
+  // Text that is not a whole number was read as -1.
+  if (numbers[BURST]! < 0 || numbers[BURST]! > MAX_TOKENS) return "burst";
+  if (numbers[GUARANTEED]! < 0 || numbers[GUARANTEED]! > MAX_RATE) return "guaranteed";
+  if (numbers[PRIORITY]! < 0 || numbers[PRIORITY]! > LOWEST_PRIORITY) return "priority";
+  if (numbers[FILL_US]! < 0 || numbers[FILL_US]! > LONGEST_FILL_US) return "fill_us";
   return "";
 }
 
@@ -69,18 +88,21 @@ export function configuredRate(numbers: number[]): number {
 
 /**
  * Reads the app and refills it up to now. A changed limit applies from the last call on: the level is kept and clamped
- * to the new capacity.
+ * to the new capacity. Whoever writes the app also writes the cluster: both count what L1 has paid and nodes hold.
  */
 export function readApp(redis: RedisApi, key: string, numbers: number[], cluster: Cluster): App {
   let capacity = configuredCapacity(numbers);
   let rate = configuredRate(numbers);
-  const fields = redis.call("HMGET", key, "tokens", "debt", "at", "granted", "spent", "returned");
+  const isLimit = numbers[FILL_US]! > 0;
+  const fields = redis.call("HMGET", key, "tokens", "debt", "at", "granted", "spent", "returned", "own", "l1_held");
   const tokens = storedNumber(fields[0]!, capacity);
   if (cluster.emergencyMs !== NO_EMERGENCY) {
     const ratio = emergencyRatio(numbers[PRIORITY]!);
     capacity = scaled(capacity, ratio);
     rate = scaled(rate, ratio);
   }
+  const ownCapacity = isLimit ? 0 : ownCapacityOf(rate, cluster.rate, cluster.reserve);
+  // A table of up to 16 fields takes half the memory, and time, of a larger one.
   const app: App = {
     tokens,
     debt: storedNumber(fields[1]!, 0),
@@ -88,19 +110,70 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     held: 0,
     rate,
     reserve: rate,
+    burst: numbers[BURST]!,
+    isLimit,
+    own: storedNumber(fields[6]!, ownCapacity),
+    ownCapacity,
+    l1Held: storedNumber(fields[7]!, 0),
     at: cluster.now,
     granted: storedNumber(fields[3]!, 0),
     spent: storedNumber(fields[4]!, 0),
     returned: storedNumber(fields[5]!, 0),
   };
   app.held = Math.max(app.granted - app.spent - app.returned, 0) * MICRO;
-  refill(app, cluster.now - storedNumber(fields[2]!, cluster.now));
+  if (!isLimit && fields[7] === false && app.held > 0) {
+    // Last written by release 0.2, which did not count per app.
+    app.l1Held = Math.min(app.held, configuredCapacity(numbers)) / MICRO;
+    cluster.held = cluster.held + app.l1Held * MICRO;
+    cutToHighest(cluster);
+  }
+  const { now, outage } = cluster;
+  const mayHaveSpare = isReportTime(outage.to, now);
+  // A bucket that is not stored is full, and was so in the outage.
+  const last = storedNumber(fields[2]!, mayHaveSpare ? outage.from : now);
+  const elapsed = now - last;
+  const lost = refill(app, elapsed);
+  if (mayHaveSpare) {
+    const before = storedSpare(redis.call("HGET", key, "spare"), outage.from);
+    app.spare = { from: outage.from, left: Math.min(before + spareRefill(lost, rate, last, outage), MOST_SPARE) };
+  }
+  if (elapsed > 0) app.own = app.own + elapsed * (rate / MICRO);
   return app;
+}
+
+/** The rest of the spare refill of the outage that began at `from`. */
+function storedSpare(stored: string | false, from: number): number {
+  const parts = stored === false ? [] : splitText(stored, " ");
+  return parts.length === 2 && storedNumber(parts[0]!, -1) === from ? storedNumber(parts[1]!, 0) : 0;
+}
+
+/** The highest level of the own rate: what nodes hold counts towards its capacity, so that it cannot be saved on leases. */
+export function highestOwn({ ownCapacity, held }: App, newlyHeld = 0): number {
+  const all = held + newlyHeld * MICRO;
+  const level = all > 0 ? ownCapacity - all : ownCapacity;
+  return Math.max(level, 0);
+}
+
+/**
+ * Cuts the own rate to its highest level.
+ * After `readApp`, only once the spending of a message is known: what was spent since the last call was not held all the
+ * time. `newlyHeld`: tokens that nodes hold in addition by that message.
+ */
+export function cutOwn(app: App, newlyHeld = 0): void {
+  const highest = highestOwn(app, newlyHeld);
+  if (app.own > highest) app.own = highest;
+}
+
+/** Tokens of the app that nodes can hold besides those that they hold: together never more than its burst. */
+export function roomOf({ burst, held }: App): number {
+  return Math.max(burst - held / MICRO, 0);
 }
 
 /** A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state. */
 export function writeApp(redis: RedisApi, key: string, app: App, numbers: number[]): void {
   const { tokens, debt, at, granted, spent, returned } = app;
+  cutOwn(app);
+  // The pairs are written out: collecting them in a list takes a tenth of a grant's time.
   redis.call(
     "HSET",
     key,
@@ -116,60 +189,65 @@ export function writeApp(redis: RedisApi, key: string, app: App, numbers: number
     spent,
     "returned",
     returned,
+    // A limit has neither; the names are those of its own fields again.
+    app.isLimit ? "tokens" : "own",
+    app.isLimit ? tokens : app.own,
+    app.isLimit ? "debt" : "l1_held",
+    app.isLimit ? debt : app.l1Held,
   );
-  if (numbers[FILL_US]! > 0) {
+  const { spare } = app;
+  if (spare !== undefined) redis.call("HSET", key, "spare", joinValues([spare.from, spare.left], " ", MAX_COUNTER));
+  if (app.isLimit) {
     const missing = Math.max(configuredCapacity(numbers) - tokens, 0);
     const fillMs = missing > 0 ? Math.ceil((missing / configuredRate(numbers)) * 1000) : 0;
     redis.call("PEXPIRE", key, fillMs + (app.held > 0 ? KEPT_HELD_MS : KEPT_FULL_MS));
   }
 }
 
-/** Changes what nodes hold, in both layers. */
-function hold(app: App, cluster: Cluster, tokens: number): void {
+function hold(app: App, tokens: number): void {
   app.held = Math.max(app.held + tokens * MICRO, 0);
-  cluster.held = Math.max(cluster.held + tokens * MICRO, 0);
 }
 
-/** Takes tokens out of both layers, for a node to hold. */
-export function takeFromBoth(app: App, cluster: Cluster, tokens: number): void {
+/** Takes tokens out of L2, for a node to hold. */
+export function take(app: App, tokens: number): void {
   app.tokens = app.tokens - tokens * MICRO;
-  cluster.tokens = cluster.tokens - tokens * MICRO;
   app.granted = app.granted + tokens;
-  cluster.demand.taken = cluster.demand.taken + tokens;
-  hold(app, cluster, tokens);
+  hold(app, tokens);
 }
 
-/** Charges both layers for tokens that a node holds or has spent without a recorded grant. */
-export function chargeBoth(app: App, cluster: Cluster, tokens: number): void {
-  charge(app, tokens);
-  charge(cluster, tokens);
+/** Charges L2 for tokens that a node holds or has spent without a recorded grant. `spare`: those that spare refill has paid. */
+export function chargeApp(app: App, tokens: number, spare = 0): void {
+  charge(app, tokens - spare);
   app.granted = app.granted + tokens;
-  cluster.demand.taken = cluster.demand.taken + tokens;
-  hold(app, cluster, tokens);
+  hold(app, tokens);
+}
+
+/** Takes up to `tokens` from the spare refill, and returns how many. */
+export function takeSpare(app: App, tokens: number): number {
+  const { spare } = app;
+  if (spare === undefined) return 0;
+  const paid = paidBySpare(spare.left, tokens);
+  spare.left = spare.left - paid * MICRO;
+  return paid;
 }
 
 /** Records that a node has spent tokens that it held. Refunds are negative: the node holds these tokens again. */
-export function recordSpent(app: App, cluster: Cluster, tokens: number): void {
+export function recordSpent(app: App, tokens: number): void {
   app.spent = app.spent + tokens;
-  hold(app, cluster, 0 - tokens);
+  hold(app, 0 - tokens);
   cutToHighest(app);
-  cutToHighest(cluster);
 }
 
-/** Returns tokens to both layers that a node has spent, without changing what it holds. */
-export function refundBoth(app: App, cluster: Cluster, tokens: number): void {
+/** Returns tokens to L2 that a node has spent, without changing what it holds. */
+export function refundToApp(app: App, tokens: number): void {
   app.spent = app.spent - tokens;
   app.returned = app.returned + tokens;
-  cluster.demand.taken = cluster.demand.taken - tokens;
   giveBack(app, tokens);
-  giveBack(cluster, tokens);
 }
 
-/** Returns tokens that a node no longer holds to both layers. */
-export function returnToBoth(app: App, cluster: Cluster, tokens: number): void {
+/** Returns tokens to L2 that a node no longer holds. */
+export function returnToApp(app: App, tokens: number): void {
   app.returned = app.returned + tokens;
-  cluster.demand.taken = cluster.demand.taken - tokens;
-  hold(app, cluster, 0 - tokens);
+  hold(app, 0 - tokens);
   giveBack(app, tokens);
-  giveBack(cluster, tokens);
 }

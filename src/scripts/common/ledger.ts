@@ -1,9 +1,7 @@
-/** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
-import { chargeable } from "../../core/bucket.js";
-import { storedNumber } from "../../core/platform.js";
+/** The ledger of a node: the counters it has reported, read and written as one hash. */
+import { joinValues, splitText, storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
-import { type App, chargeBoth, GRANTED, RETURNED, recordSpent, returnToBoth, SPENT } from "./app.js";
-import type { Cluster } from "./cluster.js";
+import { type Cluster, MAX_COUNTER } from "./cluster.js";
 
 /** A closed ledger is kept this long, so that spend reported late by its node is still charged. */
 export const LEDGER_RETENTION_MS = 3600000;
@@ -16,8 +14,16 @@ export interface Entry {
   granted: number;
   spent: number;
   returned: number;
-  /** The store has lost its data since the epoch began, and with it the earlier counters of this app. */
-  lost: boolean;
+  /** Of the tokens that the node holds: those that L1 has not paid. Always 0 for a limit. */
+  unpaidHeld: number;
+  /** Of the tokens that the node has spent and that can be refunded: those that L1 has not paid. */
+  unpaidSpent: number;
+  /** Whether one of these two has changed. */
+  unpaidChanged: boolean;
+  /** The ledger contains the app. */
+  known: boolean;
+  /** Not to be written. */
+  skipped?: true;
 }
 
 export interface Ledger {
@@ -28,12 +34,15 @@ export interface Ledger {
   seq: number;
   /** The number of the message that created the ledger: above 1, the store has lost an earlier one. */
   first: number;
+  /** When a message last came that skipped numbers, in microseconds on the store's clock: the node had got no replies. */
+  missedAt: number;
+  missedNow: boolean;
   closed: boolean;
   /** Tokens the node holds, over all apps. */
   held: number;
   /** In the order of the requested apps. */
   entries: Entry[];
-  /** The names of the fields: OWN_FIELDS of its own, then three for each entry. */
+  /** The names of the fields: OWN_FIELDS of its own, then ENTRY_FIELDS for each entry. */
   fields: string[];
 }
 
@@ -50,18 +59,53 @@ export function returnedField(app: string): string {
   return "r:" + app;
 }
 
-/** Spending that no bucket pays for, so that it cannot be refunded: see `startLostEntry` and `refundSpent`. */
-function finalSpentField(app: string): string {
+/** Both unpaid amounts, separated by a space; missing while L1 has paid everything. */
+function unpaidField(app: string): string {
+  return "u:" + app;
+}
+
+/** Writes the unpaid amounts if they have changed. */
+export function writeUnpaid({ redis, key }: Ledger, entry: Entry): void {
+  const { app, unpaidHeld, unpaidSpent } = entry;
+  if (!entry.unpaidChanged) return;
+  const amounts = joinValues([unpaidHeld, unpaidSpent], " ", MAX_COUNTER);
+  redis.call("HSET", key, "unpaid", "1", unpaidField(app), amounts);
+}
+
+/** Spending that no bucket pays for, so that it cannot be refunded: lost with its bucket, or refunded. */
+export function finalSpentField(app: string): string {
   return "l:" + app;
 }
 
-const OWN_FIELDS = 4;
+export function finalSpent({ redis, key }: Ledger, app: string): number {
+  return storedNumber(redis.call("HGET", key, finalSpentField(app)), 0);
+}
+
+export function addFinalSpent(ledger: Ledger, app: string, tokens: number): void {
+  ledger.redis.call("HSET", ledger.key, finalSpentField(app), finalSpent(ledger, app) + tokens);
+}
+
+/** Spending that spare refill has paid for instead of the bucket. */
+function spareSpentField(app: string): string {
+  return "p:" + app;
+}
+
+export function spareSpent({ redis, key }: Ledger, app: string): number {
+  return storedNumber(redis.call("HGET", key, spareSpentField(app)), 0);
+}
+
+export function setSpareSpent({ redis, key }: Ledger, app: string, tokens: number): void {
+  redis.call("HSET", key, spareSpentField(app), tokens);
+}
+
+const OWN_FIELDS = 6;
+const ENTRY_FIELDS = 3;
 
 export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger {
-  const fields: string[] = ["seq", "closed", "held", "first"];
+  const fields: string[] = ["seq", "closed", "held", "first", "missed", "unpaid"];
   for (let i = 0; i < apps.length; i++) {
     const app = apps[i]!;
-    const at = OWN_FIELDS + i * 3;
+    const at = OWN_FIELDS + i * ENTRY_FIELDS;
     fields[at] = grantedField(app);
     fields[at + 1] = "s:" + app;
     fields[at + 2] = returnedField(app);
@@ -71,21 +115,30 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
   const first = storedNumber(values[3]!, 1);
   const entries: Entry[] = [];
   for (let i = 0; i < apps.length; i++) {
-    const at = OWN_FIELDS + i * 3;
-    entries[i] = {
+    const at = OWN_FIELDS + i * ENTRY_FIELDS;
+    // As a table of up to 8 fields: half of a larger one.
+    const entry: Entry = {
       app: apps[i]!,
       granted: storedNumber(values[at]!, 0),
       spent: storedNumber(values[at + 1]!, 0),
       returned: storedNumber(values[at + 2]!, 0),
-      lost: values[at] === false && (!known || first > 1),
+      unpaidHeld: 0,
+      unpaidSpent: 0,
+      unpaidChanged: false,
+      known: values[at] !== false,
     };
+    entries[i] = entry;
   }
+  // Written with the first unpaid amount of the node.
+  if (values[5] !== false) readUnpaid(redis, key, entries);
   return {
     redis,
     key,
     known,
     seq: storedNumber(values[0]!, 0),
     first,
+    missedAt: storedNumber(values[4]!, 0),
+    missedNow: false,
     closed: values[1] === "1",
     held: storedNumber(values[2]!, 0),
     entries,
@@ -93,33 +146,60 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
   };
 }
 
+/** Whether the store has lost its data since the epoch began, and with it the earlier counters of the app. */
+export function isLost({ known, first }: Ledger, entry: Entry): boolean {
+  return !entry.known && (!known || first > 1);
+}
+
+function readUnpaid(redis: RedisApi, key: string, entries: Entry[]): void {
+  if (entries.length === 0) return;
+  const fields: string[] = [];
+  for (const { app } of entries) fields.push(unpaidField(app));
+  const texts = redis.call("HMGET", key, ...fields);
+  for (let i = 0; i < entries.length; i++) {
+    const text = texts[i]!;
+    const parts = text === false ? [] : splitText(text, " ");
+    if (parts.length !== 2) continue;
+    entries[i]!.unpaidHeld = storedNumber(parts[0]!, 0);
+    entries[i]!.unpaidSpent = storedNumber(parts[1]!, 0);
+  }
+}
+
+/** Before a new message is applied. If it skips numbers, the node got no replies to earlier ones. */
+export function noteMissed(ledger: Ledger, seq: number, now: number): void {
+  if (!ledger.known) ledger.first = seq;
+  if (seq <= ledger.seq + 1) return;
+  ledger.missedAt = now;
+  ledger.missedNow = true;
+}
+
 /** Writes the ledger and the reply for a repeated message. */
 export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer: string): void {
   const { seq, held, fields } = ledger;
   const closed = ledger.closed ? "1" : "0";
   const values: (string | number)[] = ["seq", seq, "closed", closed, "held", held, "answer", answer];
-  if (!ledger.known) {
-    values.push("first");
-    values.push(seq);
-  }
-  const own = values.length;
+  if (!ledger.known) for (const value of ["first", ledger.first]) values.push(value);
+  if (ledger.missedNow) for (const value of ["missed", ledger.missedAt]) values.push(value);
   for (let i = 0; i < ledger.entries.length; i++) {
     const entry = ledger.entries[i]!;
-    const at = own + i * 6;
-    const field = OWN_FIELDS + i * 3;
+    if (entry.skipped === true) continue;
+    const field = OWN_FIELDS + i * ENTRY_FIELDS;
+    const at = values.length;
     values[at] = fields[field]!;
     values[at + 1] = entry.granted;
     values[at + 2] = fields[field + 1]!;
     values[at + 3] = entry.spent;
     values[at + 4] = fields[field + 2]!;
     values[at + 5] = entry.returned;
+    if (entry.unpaidChanged) writeUnpaid(ledger, entry);
   }
   redis.call("HSET", key, ...values);
 }
 
 /** Removes the entry of an app; if the node uses the app again, its counters start at zero. */
 export function forgetEntry(redis: RedisApi, key: string, app: string): void {
-  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app), finalSpentField(app));
+  const others = [unpaidField(app), finalSpentField(app), spareSpentField(app)];
+  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app), ...others);
 }
 
 /** Tokens of this app that the node holds, by the ledger. Never negative after a report was applied. */
@@ -127,58 +207,30 @@ export function heldTokens(entry: Entry): number {
   return entry.granted - entry.spent - entry.returned;
 }
 
-/**
- * Refunds up to `tokens` of what the node has spent, without the node, which must not claim them back as well. Returns how many.
- */
-export function refundSpent({ redis, key }: Ledger, { app, spent }: Entry, tokens: number): number {
-  const before = storedNumber(redis.call("HGET", key, finalSpentField(app)), 0);
-  const refunded = Math.max(Math.min(tokens, spent - before), 0);
-  if (refunded > 0) redis.call("HSET", key, finalSpentField(app), before + refunded);
-  return refunded;
+/** Tokens that the node holds and L1 has paid. */
+export function paidAndHeld(entry: Entry): number {
+  return heldTokens(entry) - entry.unpaidHeld;
+}
+
+/** Changes the unpaid amounts. */
+export function addUnpaid(entry: Entry, held: number, spent: number): void {
+  if (held === 0 && spent === 0) return;
+  entry.unpaidHeld = entry.unpaidHeld + held;
+  entry.unpaidSpent = entry.unpaidSpent + spent;
+  entry.unpaidChanged = true;
 }
 
 /**
- * The store has lost the entry. Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
- * holds, or owes, are charged to the new one. Refunds of that spending are not credited: no bucket has paid for it.
+ * Refunds up to `tokens` of what the node has spent, without the node, which must not claim them back as well. Unpaid tokens
+ * come first, so `ofL1`, what L1 gets back of it, is never more than it has paid.
  */
-function startLostEntry({ redis, key }: Ledger, entry: Entry, message: number[]): void {
-  entry.returned = message[RETURNED]!;
-  entry.spent = Math.min(message[GRANTED]! - entry.returned, message[SPENT]!);
-  entry.granted = entry.spent + entry.returned;
-  if (entry.spent > 0) redis.call("HSET", key, finalSpentField(entry.app), entry.spent);
-}
-
-/**
- * Applies a node's counters. Tokens that the node holds or has spent beyond the recorded grants are charged: grants lost
- * in a failover, spend while the store was unavailable, spend reported after the ledger was closed. Spend can decrease
- * by refunds. Counters are cumulative, so applying the same report again changes nothing.
- *
- * No message creates tokens: the buckets have paid for what an entry was granted and has not returned, except for spending
- * that cannot be refunded.
- */
-export function applyReport({ ledger, cluster }: NodeState, entry: Entry, message: number[], app: App): void {
-  const before = heldTokens(entry);
-  let spent = message[SPENT]!;
-  if (entry.lost) startLostEntry(ledger, entry, message);
-  else if (spent < entry.spent) {
-    spent = Math.max(spent, storedNumber(ledger.redis.call("HGET", ledger.key, finalSpentField(entry.app)), 0));
-  }
-  // Counters only grow, except `spent`.
-  const newlyReturned = Math.max(message[RETURNED]! - entry.returned, 0);
-  entry.returned = entry.returned + newlyReturned;
-  const missing = Math.max(message[GRANTED]!, spent + entry.returned, entry.granted) - entry.granted;
-  // Both are netted before a bucket changes, so that a wrong message cannot return more than it was granted.
-  const both = Math.min(missing, newlyReturned);
-  // What does not fit is charged with a later message, because the counters are cumulative.
-  const charged = missing > both ? Math.min(missing - both, chargeable(app), chargeable(cluster)) : 0;
-  entry.granted = entry.granted + both + charged;
-  const newlySpent = Math.min(spent, entry.granted - entry.returned) - entry.spent;
-  entry.spent = entry.spent + newlySpent;
-  chargeBoth(app, cluster, charged);
-  recordSpent(app, cluster, newlySpent);
-  // A closed epoch holds nothing: its node may no longer be listed, so nobody would return its tokens.
-  const left = ledger.closed ? heldTokens(entry) : 0;
-  entry.returned = entry.returned + left;
-  returnToBoth(app, cluster, newlyReturned - both + left);
-  ledger.held = ledger.held + (heldTokens(entry) - before);
+export function refundSpent(ledger: Ledger, entry: Entry, tokens: number): { refunded: number; ofL1: number } {
+  const { app } = entry;
+  const refunded = Math.max(Math.min(tokens, entry.spent - finalSpent(ledger, app) - spareSpent(ledger, app)), 0);
+  if (refunded === 0) return { refunded, ofL1: 0 };
+  const unpaid = Math.min(refunded, entry.unpaidSpent);
+  addUnpaid(entry, 0, 0 - unpaid);
+  addFinalSpent(ledger, app, refunded);
+  writeUnpaid(ledger, entry);
+  return { refunded, ofL1: refunded - unpaid };
 }

@@ -74,11 +74,12 @@ function headFault({ head, seq, node }: Message, apps: number, rest: number, wid
 function requestFault(app: string, request: number[]): string {
   const fault = appFault(app, request);
   if (fault !== "") return fault;
-  if (!isWithin(request[GRANTED]!, 0, MAX_CLAIM)) return "granted";
-  if (!isWithin(request[SPENT]!, 0, MAX_CLAIM)) return "spent";
-  if (!isWithin(request[RETURNED]!, 0, request[GRANTED]!)) return "returned";
+  const granted = request[GRANTED]!;
+  if (granted < 0 || granted > MAX_CLAIM) return "granted";
+  if (request[SPENT]! < 0 || request[SPENT]! > MAX_CLAIM) return "spent";
+  if (request[RETURNED]! < 0 || request[RETURNED]! > granted) return "returned";
   for (let i = MESSAGE_NUMBERS; i < request.length; i++) {
-    if (!isWithin(request[i]!, 0, MAX_COUNTER)) return amountName(i - MESSAGE_NUMBERS);
+    if (request[i]! < 0 || request[i]! > MAX_COUNTER) return amountName(i - MESSAGE_NUMBERS);
   }
   return "";
 }

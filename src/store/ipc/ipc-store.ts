@@ -1,4 +1,5 @@
 /** The store of a worker process: its calls run on the store of the primary process. */
+import { replyDeadline } from "../../shared/reply-timer.js";
 import { createChannels } from "../channels.js";
 import { closedError, StoreError } from "../errors.js";
 import type { RedisStoreOptions } from "../redis/redis-store.js";
@@ -24,17 +25,17 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
       throw new StoreError("overloaded", `${pending.size} calls are waiting for the primary process`);
     }
     const id = ++lastId;
-    let timer: NodeJS.Timeout | undefined;
+    let cancel = () => {};
     const answer = new Promise((resolve, reject) => {
       const fail = (kind: "timeout" | "unavailable", why: string) => reject(new StoreError(kind, why));
-      timer = setTimeout(() => fail("timeout", `no reply from the primary process within ${ownMs} ms`), ownMs);
+      cancel = replyDeadline(ownMs, () => fail("timeout", `no reply from the primary process within ${ownMs} ms`));
       pending.set(id, { resolve, reject });
       sendOn(primary, { store: "call", id, method, args }, ({ message }) =>
         fail("unavailable", `the primary process cannot be reached: ${message}`),
       );
     });
     return answer.finally(() => {
-      clearTimeout(timer);
+      cancel();
       pending.delete(id);
     });
   }

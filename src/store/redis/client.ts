@@ -1,6 +1,8 @@
 /** Creates the ioredis client for an address. Its own resending and queueing is off: the store retries calls itself. */
+import type { Duplex } from "node:stream";
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, type ClusterNode, Command, Redis, type RedisOptions } from "ioredis";
+import { replyDeadline } from "../../shared/reply-timer.js";
 import { createDeadline } from "./deadline.js";
 import { type HostAndPort, parseRedisUrl, type RedisAddress } from "./redis-url.js";
 
@@ -33,7 +35,7 @@ const MAX_RECONNECT_DELAY_MS = 500;
 export function createClient(options: ClientOptions): Client {
   const address = parseRedisUrl(options.url);
   if (address.kind === "redis-cluster") return createClusterClient(address, options);
-  return new Redis({
+  const redis = new Redis({
     ...connectionOptions(address, options),
     ...serverOptions(address, options, reconnectDelay),
     db: address.db,
@@ -42,6 +44,7 @@ export function createClient(options: ClientOptions): Client {
     maxRetriesPerRequest: 0,
     retryStrategy: reconnectDelay,
   });
+  return endWhenSilent(redis);
 }
 
 /**
@@ -50,7 +53,7 @@ export function createClient(options: ClientOptions): Client {
  */
 export function createListener(options: ClientOptions, client: Client, avoid?: Redis): Redis {
   const address = parseRedisUrl(options.url);
-  return new Redis({
+  const redis = new Redis({
     ...connectionOptions(address, options),
     ...(client instanceof Cluster ? anyNode(address, client, avoid) : serverOptions(address, options, () => null)),
     connectionName: "tollgate-listener",
@@ -58,7 +61,73 @@ export function createListener(options: ClientOptions, client: Client, avoid?: R
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   });
+  return endWhenSilent(redis);
 }
+
+/** What `endWhenSilent` replaces in ioredis, and uses of it. A test verifies that a silent connection ends. */
+interface SocketTimeout {
+  options: { socketTimeout?: number };
+  stream: Duplex;
+  commandQueue: { length: number };
+  /** ioredis starts the timeout if this is undefined. */
+  socketTimeoutTimer: object | undefined;
+  setSocketTimeout(): void;
+}
+
+/**
+ * The socket timeout of ioredis is a plain timer: in a process that was late it would end a connection whose replies have
+ * arrived and were not read yet. This one looks for them first.
+ */
+function endWhenSilent(redis: Redis): Redis {
+  const own = redis as unknown as SocketTimeout;
+  own.setSocketTimeout = () => {
+    const { stream, options } = own;
+    const ms = options.socketTimeout ?? 0;
+    const timer = {};
+    own.socketTimeoutTimer = timer;
+    const stop = () => {
+      cancel();
+      stream.off("data", received).off("close", stop);
+      if (own.socketTimeoutTimer === timer) own.socketTimeoutTimer = undefined;
+    };
+    const received = () => {
+      stop();
+      if (own.commandQueue.length > 0) own.setSocketTimeout();
+    };
+    const cancel = replyDeadline(ms, () => {
+      stop();
+      stream.destroy(new Error(`Socket timeout. Expecting data, but didn't receive any in ${ms}ms.`));
+    });
+    stream.once("close", stop);
+    // After the handler of ioredis, which takes the commands with a reply from the queue.
+    stream.once("data", received);
+  };
+  return redis;
+}
+
+interface ErrorReport {
+  stream?: Duplex;
+  silentEmit(event: string, argument?: unknown): unknown;
+}
+
+const ignore = () => {};
+
+/**
+ * ioredis listens to the first error of a socket only. A TLS socket of Node 20 that rejected the server's certificate
+ * emits another one when the server answers with an alert, and an error without a listener ends the process. ioredis
+ * reports errors with this method for all connections, also for those that it opens to sentinels and cluster nodes.
+ */
+function surviveLateErrors(reports: ErrorReport): void {
+  const { silentEmit } = reports;
+  reports.silentEmit = function (this: ErrorReport, event, argument) {
+    if (event === "error" && this.stream?.listeners("error").includes(ignore) === false) {
+      this.stream.on("error", ignore);
+    }
+    return silentEmit.call(this, event, argument);
+  };
+}
+
+surviveLateErrors(Redis.prototype as unknown as ErrorReport);
 
 /** False when the server has left the cluster and therefore receives no more messages. */
 export function isMember(listener: Redis, client: Client): boolean {
@@ -171,6 +240,7 @@ function createClusterClient(address: RedisAddress, options: ClientOptions): Clu
     // Certificates contain host names, so names must not be resolved first.
     ...(address.tls ? { dnsLookup: (name, done) => done(null, name) } : {}),
   });
+  cluster.on("+node", endWhenSilent);
   cluster.on("refresh", () => {
     const discovered = cluster.nodes("all").map(({ options: { host, port } }) => ({ host, port }));
     startupNodes.splice(0, startupNodes.length, ...address.hosts, ...discovered);

@@ -1,5 +1,6 @@
 /** The deadline of one call, and the error for the caller when it is reached. */
 import type { EventEmitter } from "node:events";
+import { replyDeadline } from "../../shared/reply-timer.js";
 import { StoreError } from "../errors.js";
 import { reasonOf } from "./redis-errors.js";
 
@@ -8,10 +9,10 @@ export type Deadline = ReturnType<typeof createDeadline>;
 /** @param obstacle the current problem, used when no attempt has failed yet */
 export function createDeadline(ms: number, obstacle?: () => StoreError | undefined) {
   const listeners: (() => void)[] = [];
-  const timer = setTimeout(() => {
+  const cancel = replyDeadline(ms, () => {
     deadline.over = true;
     for (const expired of listeners) expired();
-  }, ms);
+  });
 
   const deadline = {
     over: false,
@@ -54,7 +55,7 @@ export function createDeadline(ms: number, obstacle?: () => StoreError | undefin
       await deadline.until(changed);
       changes.off("change", listener);
     },
-    end: () => clearTimeout(timer),
+    end: cancel,
   };
   return deadline;
 }

@@ -1,6 +1,6 @@
 /** Queries all servers for version, eviction policy and latency. */
-import { performance } from "node:perf_hooks";
 import { Cluster, type Redis } from "ioredis";
+import { startReplyTimer } from "../../shared/reply-timer.js";
 import { StoreError } from "../errors.js";
 import { addressOf, type Client } from "./client.js";
 import { createDeadline } from "./deadline.js";
@@ -32,9 +32,12 @@ export async function inspectServers(client: Client, withinMs: number) {
 }
 
 async function inspectServer(server: Redis) {
-  const before = performance.now();
-  await server.ping();
-  const latencyMs = performance.now() - before;
+  const timer = startReplyTimer();
+  await server.ping().catch((error: unknown) => {
+    timer.end();
+    throw error;
+  });
+  const latencyMs = timer.end();
   const info = await server.info().catch((error: unknown) => {
     if (classify(error).error.kind === "denied") return "";
     throw error;

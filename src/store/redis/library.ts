@@ -1,7 +1,8 @@
 /** Loads the function library on servers, explains why one cannot run it, and lists and removes versions for operators. */
 import type { Redis } from "ioredis";
 import { StoreError } from "../errors.js";
-import { type FunctionLibrary, functionName } from "../function-library.js";
+import type { FunctionLibrary } from "../function-library.js";
+import { functionName } from "../function-names.js";
 import { type Client, type ClientOptions, createClient, disconnect, primaries } from "./client.js";
 import { createGate } from "./gate.js";
 import { nameOf } from "./inspect.js";

@@ -1,6 +1,7 @@
 /** The store on Redis, Redis Cluster or Sentinel. Every call ends within its deadline, whatever Redis does. */
 import { closedError } from "../errors.js";
-import { type FunctionLibrary, functionName, loadLibrary } from "../function-library.js";
+import { type FunctionLibrary, loadLibrary } from "../function-library.js";
+import { functionName } from "../function-names.js";
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
 import { createCaller } from "./call.js";

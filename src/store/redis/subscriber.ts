@@ -1,6 +1,7 @@
 /** Pub/sub on its own connection: opened by the first subscription, reopened when lost, on another server if necessary. */
 import { EventEmitter } from "node:events";
 import type { Redis } from "ioredis";
+import { every } from "../../shared/background.js";
 import { createChannels } from "../channels.js";
 import { closedError, type StoreError } from "../errors.js";
 import type { MessageHandler, Unsubscribe } from "../store.js";
@@ -20,7 +21,7 @@ export function createSubscriber(options: ClientOptions, client: Client, checkMs
   let attempts = 0;
   let closed = false;
   let restart: NodeJS.Timeout | undefined;
-  let check: NodeJS.Timeout | undefined;
+  let stopChecks = () => {};
 
   function open(lost?: Redis): void {
     clearTimeout(restart);
@@ -33,9 +34,8 @@ export function createSubscriber(options: ClientOptions, client: Client, checkMs
       attempts = 0;
       failure = undefined;
       listen(own, channels.names());
-      clearInterval(check);
-      check = setInterval(() => examine(own), checkMs);
-      check.unref();
+      stopChecks();
+      stopChecks = every(checkMs, () => examine(own));
     });
     own.on("end", () => {
       if (connection === own) onLost(own);
@@ -45,7 +45,7 @@ export function createSubscriber(options: ClientOptions, client: Client, checkMs
   function onLost(own: Redis): void {
     connection = undefined;
     confirmed.clear();
-    clearInterval(check);
+    stopChecks();
     if (closed || channels.names().length === 0) return;
     restart = setTimeout(() => open(own), reconnectDelay(attempts++));
     restart.unref();
@@ -131,7 +131,7 @@ export function createSubscriber(options: ClientOptions, client: Client, checkMs
       closed = true;
       channels.clear();
       clearTimeout(restart);
-      clearInterval(check);
+      stopChecks();
       changes.emit("change");
       if (connection !== undefined) await disconnect(connection);
     },
