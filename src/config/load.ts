@@ -35,10 +35,17 @@ export function readText(file: string): { text: string; problems: [] } | { text:
   try {
     const { size } = statSync(file);
     if (size > MAX_CONFIG_BYTES) return refused(`the file has ${size} bytes; the maximum is ${MAX_CONFIG_BYTES}`);
-    return { text: readFileSync(file, "utf8"), problems: [] };
+    const text = readFileSync(file, "utf8");
+    // It would be valid and mean all defaults, but is probably still being written. With a comment it is on purpose.
+    return hasOptions(text) || text.includes("#") ? { text, problems: [] } : refused("is empty");
   } catch (error) {
     return refused(`cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** Whether a text has more than comments and the marks of an empty document. */
+export function hasOptions(text: string): boolean {
+  return text.split("\n").some((line) => !/^[\s\ufeff\0]*(?:#.*|---|\.\.\.|\{\s*\}|null|~)?\s*$/.test(line));
 }
 
 /** The same with the content of a file and a store layer. */

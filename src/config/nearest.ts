@@ -21,6 +21,15 @@ export function didYouMean(name: string, known: readonly string[]): string {
   return likely === undefined ? "" : `; did you mean ${likely}?`;
 }
 
+const MOST_LISTED = 10;
+
+/** The known names, and the one that was probably meant, for an error message. */
+export function knownNames(name: string, known: readonly string[]): string {
+  if (known.length === 0) return "; none are configured";
+  const more = known.length > MOST_LISTED ? `, and ${known.length - MOST_LISTED} more` : "";
+  return `: ${known.slice(0, MOST_LISTED).join(", ")}${more}${didYouMean(name, known)}`;
+}
+
 export function unknownName(name: string, known: readonly string[]): string {
   return `unknown option${didYouMean(name, known) || `; known options: ${known.join(", ")}`}`;
 }

@@ -1,12 +1,11 @@
 /** Validates relations between sections of the configuration. */
 import { DEFAULT_APP } from "../core/identity.js";
-import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
+import { DESCRIPTOR_PREFIX, VALUE_PREFIX } from "../core/keys.js";
 import { LIMITS_DOMAIN } from "../limiter/descriptors/attribute-limits.js";
 import { APPS_DOMAIN } from "../limiter/descriptors/limit-requests.js";
-import { LIMIT_PREFIX } from "../limiter/descriptors/rules.js";
 import { checkCredentials } from "./credentials.js";
 import { checkLimits } from "./limit-relations.js";
-import { didYouMean } from "./nearest.js";
+import { didYouMean, knownNames } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
 import type { Config } from "./schema.js";
 import type { DescriptorConfig } from "./sections/rate-limits.js";
@@ -33,7 +32,7 @@ export function relationProblems(config: Partial<Config>, raw: unknown): PlacedP
   }
   if (rate_limits !== undefined) checkRateLimits(rate_limits, complain);
   for (const app of Object.keys(apps ?? {})) {
-    for (const prefix of [LIMIT_PREFIX, BUCKET_PREFIX]) {
+    for (const prefix of [DESCRIPTOR_PREFIX, VALUE_PREFIX]) {
       if (app.startsWith(prefix)) complain(["apps", app], `must not begin with ${prefix}`);
     }
   }
@@ -51,7 +50,7 @@ function checkRoutes(routes: Config["routes"], upstreams: Config["upstreams"] | 
     if (before !== undefined) complain(["routes", i, "path"], `routes[${before}] has the same host and path`);
     seen.set(name, i);
     if (upstreams === undefined || Object.hasOwn(upstreams, upstream)) return;
-    complain(["routes", i, "upstream"], `is not one of upstreams${didYouMean(upstream, Object.keys(upstreams))}`);
+    complain(["routes", i, "upstream"], `is not one of upstreams${knownNames(upstream, Object.keys(upstreams))}`);
   });
 }
 

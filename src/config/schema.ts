@@ -57,10 +57,23 @@ const cluster = section({
   reconcile_tolerance: amount(0, 1).default(0.1).describe("Relative deviation above which a balance is corrected."),
   automatic_emergency: flag()
     .default(true)
-    .describe("Start an emergency automatically at 95 % cluster usage and end it below 80 %."),
+    .describe(
+      "At 95 % cluster usage stop bursts, then, if the apps' own rates cannot be paid, start an emergency; end both below 80 %.",
+    ),
   emergency_cooldown_ms: milliseconds(0, DAY_MS)
     .default(30_000)
     .describe("How long usage must be low before an automatic emergency ends."),
+});
+
+const planeLimits = section({
+  nodes: whole(1, 100_000)
+    .default(128)
+    .describe(
+      "Maximum nodes of one plane per minute and shard: an nginx is one, an Envoy one per worker, and a restart or a new script begins new ones. Eight times as many processes may hold connections.",
+    ),
+  bytes_per_second: whole(10_000, 1_000_000_000)
+    .default(4_194_304)
+    .describe("Maximum bytes of one plane's messages per second, each counted as at least 1,024."),
 });
 
 const control = section({
@@ -97,6 +110,11 @@ const control = section({
     .describe(
       "Data planes by name, each with a token of its own, or two during a rotation. A plane may act only for the nodes NAME, NAME-… and NAME.…. Without a token it needs a client certificate with its name; see TLS.md.",
     ),
+  plane_limits: planeLimits
+    .prefault({})
+    .describe(
+      "What one data plane may use of a service; further messages get 429, and the plane decides by its policy. Planes that share `plane_token` have four times as much together.",
+    ),
   session_seconds: whole(1, 30 * 86_400)
     .default(28_800)
     .describe("After this time, users of the dashboard have to sign in again."),
@@ -120,15 +138,17 @@ const envoy = section({
     .default(4_096)
     .describe("Maximum connections per process; further ones are closed."),
   response_headers: flag()
-    .default(true)
-    .describe("Whether the rate limit service adds rate limit headers to responses."),
+    .default(false)
+    .describe(
+      "Whether the rate limit service adds the headers of `headers` to responses. Do not combine it with `enable_x_ratelimit_headers` of Envoy's filter.",
+    ),
 });
 
 const lease = section({
   reserve: whole(1, 1_000_000).default(1_000).describe("L3: tokens that a node tries to hold per app."),
   refill_threshold: amount(0.01, 0.99)
     .default(0.2)
-    .describe("Share of the reserve below which a node requests more tokens."),
+    .describe("Share of the lease's target below which a node requests more tokens."),
   sync_interval_ms: milliseconds(10, 60_000)
     .default(100)
     .describe(
@@ -158,7 +178,9 @@ export const app = section({
     .prefault("standard")
     .describe("How requests are priced: the name of a profile, or a section with changes to one."),
   borrow: flag().default(false).describe("Whether the app may borrow idle tokens of the cluster."),
-  dry_run: flag().default(false).describe("Decide and count as usual, but never refuse."),
+  dry_run: flag()
+    .default(false)
+    .describe("The app's own limit decides as usual, but refuses nothing. Limits of `limits` have their own option."),
   on_store_failure: oneOf("open", "local", "closed")
     .default("open")
     .describe(
@@ -218,7 +240,7 @@ export const sections = {
     .describe("Number of gateway processes."),
   store: storeUrl()
     .default("embedded")
-    .describe("URL of the store. `embedded`: in this process, for a single service."),
+    .describe("URL of the store. `embedded`: in this process, for a single service; its state is lost at a restart."),
   store_tls: optional(clientTls("the host of the URL"), "the CAs of Node.js").describe(
     "TLS of connections to the store, for a `rediss` URL.",
   ),
@@ -246,7 +268,7 @@ export const sections = {
   rate_limit_values: whole(1, 1_000_000)
     .default(10_000)
     .describe(
-      "Maximum number of values with their own bucket, per process, for `limits` and `rate_limits`. Further values share one bucket per limit.",
+      "Maximum number of values with their own bucket, per process, for `limits` and `rate_limits`. Further values share buckets, 256 per limit, by the network of the client; those of `rate_limits` one per rule.",
     ),
   upstreams: named(upstream).prefault({}).describe("Backends of the gateway, by name."),
   routes: list(route, 0, 10_000).default([]).describe("Routes of the gateway. Without routes there is no gateway."),
@@ -259,7 +281,7 @@ export const sections = {
   otel: otel.prefault({}).describe("Export of metrics and traces to OpenTelemetry; see METRICS.md."),
   log: log.prefault({}).describe("The log: JSON lines on stdout."),
   timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
-  request_limits: requestLimits.prefault({}).describe("Maximum size of requests."),
+  request_limits: requestLimits.prefault({}).describe("Size, paths and number of requests and client connections."),
   overload: overload
     .prefault({})
     .describe(

@@ -79,9 +79,15 @@ export function flag() {
 }
 
 export function oneOf<T extends string>(...names: [T, ...T[]]) {
+  return oneOfRenamed({}, ...names);
+}
+
+/** @param renamed former names: the error says what to write now */
+export function oneOfRenamed<T extends string>(renamed: Record<string, T>, ...names: [T, ...T[]]) {
   const wanted = `must be ${names.join(" or ")}`;
-  const error = ({ input }: { input?: unknown }) =>
-    wanted + (typeof input === "string" ? didYouMean(input, names) : "");
+  const hint = (input: string) =>
+    Object.hasOwn(renamed, input) ? `: ${input} is now ${renamed[input]}` : didYouMean(input, names);
+  const error = ({ input }: { input?: unknown }) => wanted + (typeof input === "string" ? hint(input) : "");
   return described(z.enum(names, { error }), wanted);
 }
 

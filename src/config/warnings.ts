@@ -2,6 +2,7 @@
 import { type CostProfile, countsRequests, payableBytes, price } from "../core/cost.js";
 import { appLimits, limitRules } from "./options/limits.js";
 import { routeProfiles } from "./options/profiles.js";
+import { quoted } from "./problem.js";
 import type { Config } from "./schema.js";
 
 export interface Warning {
@@ -34,13 +35,34 @@ export function configWarnings(config: Config): Warning[] {
         : []),
     ];
   });
+  const sum = apps.reduce((all, { guaranteed }) => all + guaranteed, 0);
+  if (sum > cluster.rate) {
+    const reason = `the guaranteed rates of all apps sum to ${sum}, above cluster.rate, ${cluster.rate}: when all are used, apps take from each other`;
+    warnings.push({ path: "cluster.rate", reason });
+  }
   const priced = [...new Set(apps.map(({ profile }) => profile))].map((profile) => ({ where: "", profile }));
   limitRules(config).rules.forEach(({ countsCost, limits: { burst } }, i) => {
     if (!countsCost) return;
     const reasons = new Set(expensiveMethods([...priced, ...onRoutes], burst));
     for (const reason of reasons) warnings.push({ path: `limits[${i}] ${limits[i]!.name}`, reason });
   });
-  return warnings;
+  return [...warnings, ...patternWarnings(config)];
+}
+
+/** Characters that mean something in a regular expression and are rare in paths; a $ only at the end. */
+const REGULAR_EXPRESSION = /[\^()[\]|+\\{}]|\.\*|\$$/;
+
+/** Paths that look like regular expressions: only `*` is special. */
+export function patternWarnings({ limits }: Pick<Config, "limits">): Warning[] {
+  return limits.flatMap(({ match }, i) =>
+    match.path.flatMap((path, j) => {
+      const found = REGULAR_EXPRESSION.exec(path)?.[0];
+      if (found === undefined) return [];
+      const literal = found === ".*" ? "the dot in .*" : found;
+      const reason = `${quoted(path)} looks like a regular expression, but ${literal} is matched literally; only * stands for any characters`;
+      return [{ path: `limits[${i}].match.path[${j}]`, reason }];
+    }),
+  );
 }
 
 /** Methods whose base cost is above the burst: all such requests are refused. */

@@ -10,6 +10,7 @@ import {
   type ShownDecision,
   showLimit,
   startShowing,
+  TOKENS,
   writeLimits,
 } from "../core/response-headers.js";
 
@@ -17,6 +18,7 @@ interface KnownTexts extends LimitTexts {
   name: string;
   limit: number;
   rate: number;
+  unit: string;
 }
 
 /** More names than a configuration has: those of earlier ones are forgotten. */
@@ -29,11 +31,11 @@ function setField(headers: Record<string, string>, name: string, value: string):
 /** Remembers the texts of apps or limits by name: they change only with the configuration, and in an emergency. */
 function rememberTexts() {
   const known = new Map<string, KnownTexts>();
-  return (name: string, limit: number, rate: number): KnownTexts => {
+  return (name: string, limit: number, rate: number, unit: string): KnownTexts => {
     const texts = known.get(name);
-    if (texts !== undefined && isOf(texts, name, limit, rate)) return texts;
+    if (texts?.unit === unit && isOf(texts, name, limit, rate)) return texts;
     if (known.size >= MAX_KNOWN) known.clear();
-    const made = { ...limitTexts(name, limit, rate), name, limit, rate };
+    const made = { ...limitTexts(name, limit, rate, unit), name, limit, rate, unit };
     known.set(name, made);
     return made;
   };
@@ -43,7 +45,7 @@ function isOf(texts: KnownTexts, name: string, limit: number, rate: number): boo
   return texts.name === name && texts.limit === limit && texts.rate === rate;
 }
 
-const NO_TEXTS: KnownTexts = { ...limitTexts("", 0, 0), name: "", limit: 0, rate: 0 };
+const NO_TEXTS: KnownTexts = { ...limitTexts("", 0, 0, TOKENS), name: "", limit: 0, rate: 0, unit: TOKENS };
 
 /** Not made with a spread: objects of many fields would be slower. */
 function newShown(textsOfLimits: LimitTexts[]): ShownDecision {
@@ -79,7 +81,7 @@ export function decisionHeaders(options: HeaderOptions) {
   return (decision: LimitedDecision): Record<string, string> => {
     const { app, limit, remaining, rate, limits } = decision;
     const headers: Record<string, string> = {};
-    if (!isOf(texts, app, limit, rate)) texts = textsOfApp(app, limit, rate);
+    if (!isOf(texts, app, limit, rate)) texts = textsOfApp(app, limit, rate, TOKENS);
     if (limits === undefined || limits.length === 0) {
       write(headers, decision, texts, resetSeconds(limit, remaining, rate));
       return headers;
@@ -99,8 +101,8 @@ export function decisionHeaders(options: HeaderOptions) {
     for (let i = 0; i < limits.length; i++) {
       const limit = limits[i]!;
       const known = textsOfLimits[i] ?? NO_TEXTS;
-      const isKnown = isOf(known, limit.name, limit.limit, limit.rate);
-      showLimit(shown, limit, isKnown ? known : textsOfLimit(limit.name, limit.limit, limit.rate));
+      const isKnown = known.unit === limit.unit && isOf(known, limit.name, limit.limit, limit.rate);
+      showLimit(shown, limit, isKnown ? known : textsOfLimit(limit.name, limit.limit, limit.rate, limit.unit));
     }
     writeLimits(write, headers, shown);
     return headers;

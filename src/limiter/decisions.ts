@@ -1,15 +1,16 @@
 /** Decisions as callers get them. */
 import { OK } from "../core/codes.js";
 import { unidentified } from "../core/refusals.js";
+import { REQUESTS, TOKENS } from "../core/response-headers.js";
 import type { LimitRule } from "../descriptors/limit-rules.js";
-import type { Account, Outcome } from "../engine/account.js";
-import { remainingTokens } from "../engine/decide.js";
+import type { Outcome } from "../engine/account.js";
+import { remainingTokens } from "../engine/remaining.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
 
 /** The decision of an app without other limits. */
-export function decisionFrom(outcome: Outcome): Decision {
+export function decisionFrom(outcome: Outcome, now: number): Decision {
   const { account, method, profile, cost, code, allowed, source, balance, retryAfterMs } = outcome;
-  const { id, label = id, guaranteed, dryRun } = account.limits;
+  const { id, label = id, dryRun } = account.limits;
   return {
     allowed,
     code,
@@ -18,9 +19,9 @@ export function decisionFrom(outcome: Outcome): Decision {
     method,
     cost,
     balance,
-    remaining: remainingTokens(account, balance),
+    remaining: remainingTokens(account, balance, now),
     limit: account.sync.limit,
-    rate: guaranteed,
+    rate: account.sync.rate,
     retryAfterMs,
     source,
     limitName: undefined,
@@ -31,12 +32,16 @@ export function decisionFrom(outcome: Outcome): Decision {
 }
 
 /** The part of one of the other limits. */
-export function limitDecision({ account, rule, cost, code, allowed, balance }: Outcome): LimitDecision {
-  return { ...paidLimit(rule!, account, cost, balance), code, allowed, balance };
+export function limitDecision({ account, rule, cost, code, allowed, balance }: Outcome, now: number): LimitDecision {
+  return { ...paidLimit(rule!, { account, cost, balance }, now), code, allowed, balance };
 }
 
 /** As `limitDecision`, for a cost that was paid. Does not read the limits of the account, which are those of the rule. */
-export function paidLimit(rule: LimitRule, account: Account, cost: number, balance: number): LimitDecision {
+export function paidLimit(
+  rule: LimitRule,
+  { account, cost, balance }: Pick<Outcome, "account" | "cost" | "balance">,
+  now: number,
+): LimitDecision {
   const { name, countsCost, limits } = rule;
   return {
     name,
@@ -44,9 +49,10 @@ export function paidLimit(rule: LimitRule, account: Account, cost: number, balan
     code: OK,
     allowed: true,
     dryRun: limits.dryRun,
-    remaining: remainingTokens(account, balance),
+    remaining: remainingTokens(account, balance, now),
     limit: account.sync.limit,
-    rate: limits.guaranteed,
+    rate: account.sync.rate,
+    unit: countsCost ? TOKENS : REQUESTS,
     bucket: countsCost ? account.limits.id : undefined,
   };
 }

@@ -71,7 +71,7 @@ export interface LimitOptions {
   failOpenTokens?: number | undefined;
   /** Limits on any key, for requests that are checked with attributes. */
   limits?: LimitRules | undefined;
-  /** Maximum number of values of `limits` with their own bucket. Further values share one bucket per limit. */
+  /** Maximum number of values of `limits` with their own bucket. Further values share buckets. */
   maxValues?: number | undefined;
 }
 

@@ -141,14 +141,14 @@ export function createLimiter(options: LimiterOptions) {
     const step = decide(syncer.node, current, contentLength);
     if (step === MISSED) return miss(account, startedMs, (since) => check(request, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return recorded(decisionFrom(current), startedMs, false);
+    return recorded(decisionFrom(current, syncer.node.clock), startedMs, false);
   }
 
   /** As `check`, for a request that may have limits besides that of its app. */
   function checkLimits(request: CheckedRequest, attributes: RequestAttributes, startedMs: StartTime): Deciding {
     const app = current as JointOutcome;
     if (!estimateCost(syncerOf(app.account).node, app, request.contentLength)) {
-      return recorded(decisionFrom(app), startedMs, false);
+      return recorded(decisionFrom(app, clock.now()), startedMs, false);
     }
     const made = limitChecks.check(app, request.contentLength, attributes);
     if (!(made instanceof Promise)) return recorded(made, startedMs, false);
@@ -167,14 +167,15 @@ export function createLimiter(options: LimiterOptions) {
     const { record } = kind;
     startDecision(current, account, "");
     if (cost === 0) {
-      decideLook(current, clock.now());
-      return record(decisionFrom(current), startedMs, false);
+      const now = clock.now();
+      decideLook(current, now);
+      return record(decisionFrom(current, now), startedMs, false);
     }
     const syncer = syncerOf(account);
     const step = decideCost(syncer.node, current, cost);
     if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, kind, since), record);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return record(decisionFrom(current), startedMs, false);
+    return record(decisionFrom(current, syncer.node.clock), startedMs, false);
   }
 
   /** As `takeForPlane`, of several accounts or of none: an app, and buckets of limits. Undefined for an id that is neither. */
@@ -198,13 +199,13 @@ export function createLimiter(options: LimiterOptions) {
     const syncer = syncerOf(account);
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return record(decisionFrom(current), startedMs, false);
+      return record(decisionFrom(current, now), startedMs, false);
     }
     syncer.level();
     const step = decideMiss(syncer.node, current, now);
     if (step === WAIT) return wait(account, startedMs ?? now, again, record);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return record(decisionFrom(current), startedMs, false);
+    return record(decisionFrom(current, now), startedMs, false);
   }
 
   function wait(account: LimiterAccount, startedMs: number, again: Again, record: Recorder): Promise<Decision> {
@@ -214,7 +215,7 @@ export function createLimiter(options: LimiterOptions) {
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
         ...newWaiter(outcome, startedMs + syncer.node.options.timeoutMs),
-        wake: () => resolve(record(decisionFrom(outcome), startedMs, true)),
+        wake: () => resolve(record(decisionFrom(outcome, clock.now()), startedMs, true)),
         decideAgain: () => resolve(again(startedMs)),
       };
       addWaiter(account, waiter);

@@ -4,6 +4,7 @@ import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import { spentTokens } from "../core/lease.js";
 import { newOutcome } from "../engine/account.js";
 import { conclude, decideLook } from "../engine/decide.js";
+import { recordBucket } from "../engine/remaining.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
 import { decisionFrom } from "./decisions.js";
@@ -27,19 +28,18 @@ export function createSharedState({ clock, syncerOf, giveBack }: SharedStateOpti
     const found = await syncerOf(account).inspect(account.limits);
     if (found === undefined) {
       decideLook(outcome, clock.now());
-      return decisionFrom(outcome);
+      return decisionFrom(outcome, clock.now());
     }
     const { tokens, granted, spent, returned } = found;
     const balance = account.cell.get();
-    account.sync.remaining = Math.max(Math.floor(tokens), 0);
-    // Other nodes return idle tokens when a request needs them.
-    const held = Math.max(granted - spent - returned, 0);
-    if (tokens + held >= 1 || balance >= 1) conclude(outcome, "remote", OK, balance);
+    recordBucket(account, tokens, Math.max(granted - spent - returned, 0), clock.now());
+    // Other nodes return idle tokens when a request needs them. The store may not know yet what this node has spent.
+    if (tokens + account.sync.elsewhere + balance >= 1) conclude(outcome, "remote", OK, balance);
     else {
       outcome.retryAfterMs = Math.ceil(((1 - tokens) / account.limits.guaranteed) * 1000);
       conclude(outcome, "remote", QUOTA_EXHAUSTED, balance);
     }
-    return decisionFrom(outcome);
+    return decisionFrom(outcome, clock.now());
   }
 
   /**

@@ -19,6 +19,8 @@ import {
 import { applyReplies, failSync, recallTokens, serveReplies } from "../engine/reply.js";
 import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
 import { watchRecalls } from "../quota/recall-watch.js";
+import { replyTimer } from "../shared/clock.js";
+import type { ReplyTimer } from "../shared/reply-timer.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount } from "./accounts.js";
 import type { LimiterObserver, LimiterOptions, ShardTarget } from "./limiter-contract.js";
@@ -37,6 +39,9 @@ export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "c
 
 type Planned = PlannedSync<LimiterAccount>;
 
+/** A process that is late by more may have replies that it has not read. */
+const LATE_MS = 20;
+
 export type Syncer = ReturnType<typeof createSyncer>;
 
 export const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
@@ -47,6 +52,8 @@ export function createSyncer(options: SyncerOptions) {
   const node = newNode<LimiterAccount>(ofShard(options.nodeOptions), options.epoch, options.nodes);
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
+  /** Of the message in flight. */
+  let call: { startedAt: number; timer: ReplyTimer } | undefined;
   let soon = false;
   let closing = false;
   let cancelGap = () => {};
@@ -117,9 +124,19 @@ export function createSyncer(options: SyncerOptions) {
     if (closing) return;
     if (inFlight === undefined && hasWaiters()) tickAfterGap();
     const now = clock.now();
-    for (const account of node.active) giveUpExpired(node, account, now);
+    if (!mayHaveReply(now)) for (const account of node.active) giveUpExpired(node, account, now);
     wakeDecided();
     start();
+  }
+
+  /**
+   * Whether this process was late before or after it sent the message, so that the store had no time for a reply, or this
+   * process none to read it. Then the reply or its deadline decides the waiters.
+   */
+  function mayHaveReply(now: number): boolean {
+    if (call === undefined) return false;
+    const [sinceMs, missingMs] = [now - call.startedAt, call.timer.missingMs()];
+    return missingMs < Math.min(sinceMs, LATE_MS) || sinceMs > missingMs + LATE_MS;
   }
 
   const hasWaiters = () => node.urgent.some((account) => account.waiters.length > 0);
@@ -135,8 +152,10 @@ export function createSyncer(options: SyncerOptions) {
     const planned = planMessage(node, now);
     for (const account of node.departed) accounts.forget(account);
     if (!isMessageDue(node, planned, now)) return;
-    inFlight = exchange(planned, now).finally(() => {
+    call = { startedAt: now, timer: replyTimer(clock) };
+    inFlight = exchange(planned, call.timer).finally(() => {
       inFlight = undefined;
+      call = undefined;
       if (closing) return;
       if (node.epochClosed || isUrgent()) start();
       else if (hasWaiters()) tickAfterGap();
@@ -149,19 +168,22 @@ export function createSyncer(options: SyncerOptions) {
     return node.urgent.some((account) => !isScarce(account, now) && !lastsUntilNextSync(node, account));
   }
 
-  async function exchange(planned: Planned[], started: number): Promise<void> {
+  async function exchange(planned: Planned[], timer: ReplyTimer): Promise<void> {
     const answer = await send(planned).catch((error: unknown) => {
-      fail(error, planned.length, started);
+      fail(error, planned.length, timer.end());
       return undefined;
     });
     if (answer === undefined) return;
     const now = clock.now();
+    // The store is measured without the delay of this process.
+    const tookMs = timer.end();
+    const started = now - tookMs;
     const { epoch, emergency } = node;
     for (const [i, one] of planned.entries()) one.reply = answer.apps[i];
     applyReplies(node, { planned, answer, started, now, nextEpoch: nextEpoch(epoch), accounts: all });
     if (node.epoch !== epoch) accounts.startEpoch(shard);
     serveReplies(node, planned);
-    observer.synced?.("ok", now - started, planned.length);
+    observer.synced?.("ok", tookMs, planned.length);
     if (node.emergency !== emergency) observer.emergencyChanged?.(node.emergency);
     observeLevel();
     wakeDecided();
@@ -179,11 +201,11 @@ export function createSyncer(options: SyncerOptions) {
     return target.grant(sender, requests, { deadlineMs: node.options.timeoutMs });
   }
 
-  function fail(error: unknown, apps: number, started: number): void {
+  function fail(error: unknown, apps: number, tookMs: number): void {
     const now = clock.now();
     const timedOut = error instanceof StoreError && error.kind === "timeout";
-    failSync(node, { timedOut, started, now, random: Math.random() });
-    observer.synced?.(timedOut ? "timeout" : "error", now - started, apps, error);
+    failSync(node, { timedOut, started: now - tookMs, now, random: Math.random() });
+    observer.synced?.(timedOut ? "timeout" : "error", tookMs, apps, error);
     observeLevel();
     wakeDecided();
   }
@@ -238,7 +260,7 @@ export function createSyncer(options: SyncerOptions) {
 
     setEmergency(active: boolean): void {
       if (active === node.emergency) return;
-      setEmergency(node, accounts.inForce(shard), active);
+      setEmergency(node, accounts.inForce(shard), active, clock.now());
       observer.emergencyChanged?.(active);
     },
 

@@ -4,4 +4,6 @@ export interface Log {
   info(fields: Record<string, unknown>, message: string): void;
   warn(fields: Record<string, unknown>, message: string): void;
   error(fields: Record<string, unknown>, message: string): void;
+  /** The same log without the limit of lines per kind, for a module that limits its lines itself. Default: the log itself. */
+  readonly unlimited?: Log;
 }

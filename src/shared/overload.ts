@@ -1,8 +1,8 @@
 /** Detects that this process is overloaded, by event loop lag, heap, memory and open files, and says which new work to refuse. */
-import { readFileSync, statSync } from "node:fs";
 import { type Clock, systemClock } from "./clock.js";
 import { heapShare } from "./heap.js";
 import type { Log } from "./log.js";
+import { openFiles, openFilesLimit } from "./open-files.js";
 
 /** 0 turns a limit off. */
 export interface OverloadLimits {
@@ -54,6 +54,7 @@ export function createOverload({ limits, log, clock = systemClock }: OverloadOpt
   /** Too high, and not yet below the limit by the margin. */
   const full = new Set<OverloadCause>();
   let lagShare = 0;
+  let rssMb = 0;
   let due = clock.now() + SAMPLE_MS;
   let carried = 0;
   let isActive = false;
@@ -72,7 +73,7 @@ export function createOverload({ limits, log, clock = systemClock }: OverloadOpt
     const { loopLagMs, heap, memoryMb, files } = limits();
     const heapUsed = heap === 0 ? 0 : heapShare();
     const lagMs = lags.length < SAMPLES ? 0 : Math.min(...lags);
-    const rssMb = memoryMb === 0 ? 0 : process.memoryUsage.rss() / 1_048_576;
+    if (memoryMb > 0) rssMb = residentMb() ?? rssMb;
     const open = files === 0 || maxFiles === 0 ? 0 : openFiles() / maxFiles;
     compare("heap", heapUsed, heap);
     compare("memory", rssMb, memoryMb);
@@ -121,20 +122,11 @@ export function createOverload({ limits, log, clock = systemClock }: OverloadOpt
   };
 }
 
-/** Since Linux 6.2. 0 on other systems. */
-function openFiles(): number {
+/** Undefined if it cannot be read: that needs a descriptor. */
+function residentMb(): number | undefined {
   try {
-    return statSync("/proc/self/fd").size;
+    return process.memoryUsage.rss() / 1_048_576;
   } catch {
-    return 0;
-  }
-}
-
-/** 0 if there is no limit, or it is unknown. */
-function openFilesLimit(): number {
-  try {
-    return Number(/^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"))?.[1] ?? 0);
-  } catch {
-    return 0;
+    return undefined;
   }
 }

@@ -9,13 +9,20 @@ import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { credentialProblems } from "../credentials.js";
 import { isFromLayer, layerProblem } from "../layer.js";
-import { deepFreeze, type Loaded, readText } from "../load.js";
+import { deepFreeze, hasOptions, type Loaded, readText } from "../load.js";
 import { describeProblem, type Problem } from "../problem.js";
 import type { Config } from "../schema.js";
 import { tlsFileProblems } from "../tls-files.js";
 import type { Environment, Section } from "../variables.js";
 import { configVersion } from "../version.js";
-import { applicable, changedApps, restartsNeeded } from "./change.js";
+import {
+  applicable,
+  changedApps,
+  changedLimits,
+  removalProblems,
+  restartsNeeded,
+  truncationProblems,
+} from "./change.js";
 import { comparisonEnvironment, type EffectiveOption, effectiveOptions } from "./effective.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
 import { readLargeConfig } from "./read-large.js";
@@ -26,6 +33,8 @@ export interface ReloadOrder {
   source: Source;
   /** Apply all changes that need no restart, and apply an unchanged configuration again. */
   force: boolean;
+  /** Apply it also if most apps, routes or limits are removed, or if the store has lost the layer. */
+  confirm?: boolean;
 }
 
 export type ReloadResult =
@@ -34,9 +43,16 @@ export type ReloadResult =
       version: string;
       previousVersion: string;
       appsAffected: number;
+      limitsAffected: number;
       restartNeeded: string[];
     }
-  | { status: "refused"; problems: Problem[]; restartNeeded: string[] };
+  | {
+      status: "refused";
+      problems: Problem[];
+      restartNeeded: string[];
+      /** The configuration is valid, and `confirm` applies it. */
+      needsConfirmation?: boolean;
+    };
 
 export type PutResult = ReloadResult | { status: "conflict"; revision: number };
 
@@ -54,6 +70,8 @@ export interface LiveConfig {
   onRefused(handler: () => void): Unsubscribe;
   /** The stored layer. Rejects if the store does not answer or the layer is invalid. */
   layer(): Promise<StoredLayer>;
+  /** The layer in force here: not that in the store after the store was emptied. */
+  activeLayer(): StoredLayer;
   /** Validates the resulting configuration, then writes and applies the layer and notifies other nodes. */
   putLayer(config: Section, expectedRevision?: number): Promise<PutResult>;
   /** All options with the layer that they come from. */
@@ -88,6 +106,14 @@ export interface LiveConfigOptions {
 }
 
 const NOT_READ = -1;
+const LOST =
+  "is gone from the store, which was emptied; the last known layer stays in force here. tollgate config restore writes it " +
+  "back; tollgate reload --source store --confirm removes it";
+
+type Confirmation = Required<Omit<ReloadOrder, "source">>;
+
+/** What an operator writes is not confirmed again. */
+const CONFIRMED: Confirmation = { force: false, confirm: true };
 
 export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   const { file, env, log, clock = systemClock, overrides = (config) => config } = options;
@@ -118,34 +144,52 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     return result;
   }
 
-  async function take({ source, force }: ReloadOrder): Promise<ReloadResult> {
+  async function take({ source, force, confirm = false }: ReloadOrder): Promise<ReloadResult> {
+    const how = { force, confirm };
     const readFile = source === "store" || file === undefined ? { text, problems: [] } : readText(file);
     if (readFile.text === undefined) return recorded("file", refused(readFile.problems));
-    // The file is probably being written: an empty file would be valid and mean all defaults.
-    if (file !== undefined && readFile.text.trim() === "") {
+    // Truncated to the comment at its beginning.
+    if (file !== undefined && !hasOptions(readFile.text) && hasOptions(text)) {
       return recorded("file", refused([{ path: file, value: "", reason: "is empty" }]));
     }
-    if (source === "file") return recorded("file", await accept(readFile.text, layer, force));
+    if (source === "file") return recorded("file", await accept(readFile.text, layer, how));
     try {
       const read = await layers.read();
       seenRevision = read.revision;
       if ("problems" in read) return recorded("store", refused(read.problems));
-      return recorded(source, await accept(readFile.text, read.layer, force));
+      if (isLost(read.layer) && !confirm) {
+        const lost = recorded("store", { ...refused([layerProblem(LOST)]), needsConfirmation: true });
+        return source === "store" ? lost : recorded("file", await accept(readFile.text, layer, how));
+      }
+      return recorded(source, await accept(readFile.text, read.layer, how));
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       log.warn({ err: error, revision: layer.revision }, "the store is not available: keeping the last known layer");
       // No error of the configuration, so that nothing is recorded.
       if (source === "store") return refused([layerProblem(`cannot be read: ${error.message}`)]);
-      return recorded("file", await accept(readFile.text, layer, force));
+      return recorded("file", await accept(readFile.text, layer, how));
     }
   }
 
+  /** Whether the store has no layer any more, although nobody removed it: that would be another revision. */
+  function isLost({ revision, config }: StoredLayer): boolean {
+    const isEmpty = revision === 0 && Object.keys(config).length === 0;
+    return isEmpty && layer.revision > 0 && Object.keys(layer.config).length > 0;
+  }
+
   /** Applies the whole configuration or nothing. `valid`: it has been read already. */
-  async function accept(newText: string, newLayer: StoredLayer, force: boolean, valid?: Loaded): Promise<ReloadResult> {
+  async function accept(
+    newText: string,
+    newLayer: StoredLayer,
+    how: Confirmation,
+    valid?: Loaded,
+  ): Promise<ReloadResult> {
+    const { force, confirm } = how;
     const before = current;
     const previousVersion = configVersion(before);
+    const none = { appsAffected: 0, limitsAffected: 0 };
     const unchanged = () =>
-      ({ status: "unchanged", version: previousVersion, previousVersion, appsAffected: 0, restartNeeded }) as const;
+      ({ status: "unchanged", version: previousVersion, previousVersion, ...none, restartNeeded }) as const;
     if (!force && newText === text && isDeepStrictEqual(newLayer.config, layer.config)) {
       layer = newLayer;
       return unchanged();
@@ -157,6 +201,10 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     if (restarts.problems.length > 0 && !force) return refused(restarts.problems, restarts.options);
     const problems = [...credentialProblems(wanted), ...tlsFileProblems(wanted, before)];
     if (problems.length > 0) return refused(problems);
+    // A layer is written by an operator; a file can be truncated.
+    const removals = confirm || newText === text ? [] : removalProblems(wanted, before);
+    if (!confirm && removals.length === 0) removals.push(...truncationProblems(newText, text));
+    if (removals.length > 0) return { ...refused(removals), needsConfirmation: true };
     text = newText;
     layer = newLayer;
     waiting = restarts.waiting;
@@ -167,7 +215,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     loadedAtMs = Date.now();
     callHandlers(before);
     const version = configVersion(current);
-    return { status: "reloaded", version, previousVersion, appsAffected: changedApps(current, before), restartNeeded };
+    const affected = { appsAffected: changedApps(current, before), limitsAffected: changedLimits(current, before) };
+    return { status: "reloaded", version, previousVersion, ...affected, restartNeeded };
   }
 
   /** Workers are started at the start only. */
@@ -191,7 +240,9 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
       if (source === "file") errors.file = sentences(result.problems);
       else if (byLayer.length > 0) errors.store = sentences(byLayer);
       if (source === "all" && byFile.length > 0) errors.file = sentences(byFile);
-      log.error({ source, problems: result.problems.map(describeProblem) }, "invalid configuration: nothing changed");
+      const problems = result.problems.map(describeProblem);
+      if (result.needsConfirmation === true) log.error({ source, problems }, "configuration not applied: confirm it");
+      else log.error({ source, problems }, "invalid configuration: nothing changed");
       for (const handler of [...refusalHandlers]) handler();
       return result;
     }
@@ -200,8 +251,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     // With another file the stored layer may be valid now: read it again.
     else if (errors.store !== undefined) seenRevision = NOT_READ;
     if (result.status === "unchanged") return result;
-    const { version, previousVersion, appsAffected, restartNeeded } = result;
-    log.info({ source, version, previousVersion, appsAffected, restartNeeded }, "configuration changed");
+    const { status: _, ...facts } = result;
+    log.info({ source, ...facts }, "configuration changed");
     return result;
   }
 
@@ -281,6 +332,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
       return read.layer;
     },
 
+    activeLayer: () => layer,
+
     putLayer: (config, expectedRevision) =>
       inTurn(async () => {
         const faults = layers.faults(config);
@@ -292,7 +345,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
         const { written, revision } = await withRetries(clock, () => closed, write);
         if (!written) return { status: "conflict", revision } as const;
         seenRevision = revision;
-        const result = recorded("store", await accept(text, { revision, config }, false, loaded));
+        const result = recorded("store", await accept(text, { revision, config }, CONFIRMED, loaded));
         // Also if nothing changed here: other nodes may have other files.
         await announce();
         return result;
@@ -316,7 +369,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   };
 }
 
-function refused(problems: Problem[], restartNeeded: string[] = []): ReloadResult {
+function refused(problems: Problem[], restartNeeded: string[] = []): Extract<ReloadResult, { status: "refused" }> {
   return { status: "refused", problems, restartNeeded };
 }
 

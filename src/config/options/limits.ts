@@ -1,6 +1,7 @@
 /** Maps the configuration to the options of the limiter, the quota, the coordinator and the identity check. */
 import { MAX_TOKENS } from "../../core/bucket.js";
 import type { CostProfile } from "../../core/cost.js";
+import { hostName } from "../../core/host.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
@@ -63,7 +64,7 @@ function tokenOptions({
 
 export function clusterOptions(config: Config): ClusterLimits & { shards: number } {
   const { id, capacity, rate, node_ttl_ms: nodeTtlMs } = config.cluster;
-  return { id, capacity, rate, nodeTtlMs, shards: shardCount(config) };
+  return { id, capacity, rate, nodeTtlMs, shards: shardCount(config), planes: Object.keys(config.control.planes) };
 }
 
 export function shardCount({ cluster, store }: Pick<Config, "cluster" | "store">): number {
@@ -108,7 +109,7 @@ export function limitRules(config: Config): LimitRules {
   if (before !== undefined) return before;
   const routes = config.routes.map((route) => ({
     name: routeName(route),
-    host: route.host?.toLowerCase() ?? "",
+    host: route.host ?? "",
     path: route.path,
     limits: route.limits,
   }));
@@ -187,7 +188,7 @@ export function identityOptions({ identity, unknown_apps }: Config): IdentityOpt
     trustedHops: identity.trusted_hops,
     forwardIdentity: identity.forward_identity,
     apiKeys: Object.fromEntries(keys),
-    hosts: Object.fromEntries(Object.entries(identity.hosts).map(([host, app]) => [host.toLowerCase(), app])),
+    hosts: Object.fromEntries(Object.entries(identity.hosts).map(([host, app]) => [hostName(host), app])),
     pathSegment: identity.path_segment,
     jwt: identity.jwt && tokenOptions(identity.jwt),
     rules: {

@@ -4,6 +4,7 @@ import type { CostProfile } from "../../core/cost.js";
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
+import type { PathRules } from "../../core/path.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
 import type { LimitRules } from "../../descriptors/limit-rules.js";
 import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
@@ -26,6 +27,8 @@ export interface PlaneOptions {
     /** SHA-1 of an API key → app. The keys themselves are not rendered. */
     apiKeys: { [digest: string]: string };
   };
+  /** Which paths get 400. Envoy applies them itself. */
+  paths: PathRules;
   /** Requests with more headers get 431. */
   headerCount: number;
   headers: HeaderOptions;
@@ -102,6 +105,31 @@ export interface NginxOptions extends PlaneOptions {
   services: ServiceAddress[];
   serviceTls: NginxServiceTls;
   connections: NginxSocketOptions;
+  /** `worker_rlimit_nofile` of the rendered nginx.conf; 0 if nginx has its own configuration. */
+  openFiles: number;
+}
+
+/** Options of Envoy's dynamic module. Envoy's clusters have the addresses of the services. */
+export interface EnvoyModuleOptions extends PlaneOptions {
+  /** The cluster of the services' control listeners. */
+  cluster: string;
+  /** Some route has options of its own. Only then the plane asks Envoy for the route. */
+  hasRoutes: boolean;
+  /** For a pod to answer an upgrade. */
+  responseMs: number;
+  socketRoutes: EnvoyModuleSocketRoute[];
+}
+
+/** The limits are used without the store only; otherwise the service decides. */
+export interface EnvoyModuleSocketRoute extends SocketRouteLimits {
+  /** Host and path. */
+  name: string;
+  /** Key of `upstreams` in the configuration. */
+  upstream: string;
+  /** Skip a pod after this many failures in a row. */
+  tolerated: number;
+  /** `ip:port` each. */
+  pods: string[];
 }
 
 /** A trusted network, in words of 32 bits for fast comparison. */

@@ -5,10 +5,14 @@ import { parseNetwork } from "../../core/address.js";
 import type { LimitRules, ValueList } from "../../descriptors/limit-rules.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
+import { camelCase } from "./camel-case.js";
 import { appLimits, headerOptions, identityOptions, leaseOptions, limitRules, shardCount } from "./limits.js";
+import { pathRules } from "./path-rules.js";
 import type {
+  EnvoyModuleOptions,
   EnvoyOptions,
   NginxOptions,
+  NginxSocketOptions,
   PlaneOptions,
   PlaneRoute,
   SocketRouteLimits,
@@ -35,6 +39,7 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
       forward: identity.forwardIdentity,
       apiKeys: Object.fromEntries(Object.entries(identity.apiKeys).map(([key, app]) => [digest(key), app])),
     },
+    paths: pathRules(camelCase(config.request_limits), config.routes.length),
     headerCount: config.request_limits.header_count,
     headers: headerOptions(config),
     apps: appLimits(config),
@@ -101,7 +106,7 @@ function spellings(name: string): string[] {
 
 /** Every route that accepts connections, with its limits and distinct pods. */
 function socketRoutes(config: Config) {
-  const limits = slotLimits(config.routes);
+  const limits = slotLimits(config.routes, config.upstreams);
   return config.routes.flatMap((route) => {
     const { connections, upstream } = route;
     if (connections === undefined) return [];
@@ -120,30 +125,34 @@ function socketRoutes(config: Config) {
 export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "planeToken" | "services" | "serviceTls"> {
   /** The nginx upstream block of the n-th pod of an upstream. */
   podUpstream(upstream: string, index: number): string;
+  /** Open files of a worker; 0 if nginx has its own configuration. */
+  openFiles(sockets: NginxSocketOptions): number;
 }
 
 export function nginxOptions(
   config: Config,
-  { node, planeToken, services, serviceTls, podUpstream }: NginxPlaneFacts,
+  { node, planeToken, services, serviceTls, podUpstream, openFiles }: NginxPlaneFacts,
 ): NginxOptions {
+  const connections = {
+    responseMs: config.timeouts.response_ms,
+    shutdownMs: config.timeouts.shutdown_ms,
+    routes: socketRoutes(config).map(({ limits, name, upstream, tolerated, pods }) => ({
+      ...limits,
+      name,
+      upstream,
+      tolerated,
+      pods,
+      podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),
+    })),
+  };
   return {
     ...planeOptions(config, node, "base64"),
     planeToken,
     hiddenHeaders: hiddenHeaders(config),
     services,
     serviceTls,
-    connections: {
-      responseMs: config.timeouts.response_ms,
-      shutdownMs: config.timeouts.shutdown_ms,
-      routes: socketRoutes(config).map(({ limits, name, upstream, tolerated, pods }) => ({
-        ...limits,
-        name,
-        upstream,
-        tolerated,
-        pods,
-        podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),
-      })),
-    },
+    connections,
+    openFiles: openFiles(connections),
   };
 }
 
@@ -163,6 +172,19 @@ export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyP
     socketRoutes: Object.fromEntries(routes),
     hasRoutes: config.routes.some(hasOwnOptions),
     workers: workers ?? config.workers,
+  };
+}
+
+/** What the rendered Envoy configuration adds to the options of the module. */
+export type EnvoyModuleFacts = Pick<EnvoyModuleOptions, "node" | "cluster">;
+
+export function envoyModuleOptions(config: Config, { node, cluster }: EnvoyModuleFacts): EnvoyModuleOptions {
+  return {
+    ...planeOptions(config, node, "hex"),
+    cluster,
+    hasRoutes: config.routes.some(hasOwnOptions),
+    responseMs: config.timeouts.response_ms,
+    socketRoutes: socketRoutes(config).map(({ limits, ...route }) => ({ ...limits, ...route })),
   };
 }
 

@@ -1,7 +1,7 @@
 /** Maps the profiles of apps and routes to prices. */
 import { type CostProfile, costProfiles } from "../../core/cost.js";
+import { canonicalPath } from "../../core/path.js";
 import { routeOf } from "../../descriptors/limit-rules.js";
-import { normalPath } from "../../descriptors/path.js";
 import { inOrder } from "../../limiter/limits/limit-options.js";
 import type { AppConfig, Config } from "../schema.js";
 import { routeName } from "./slots.js";
@@ -46,10 +46,10 @@ export function routePricing(config: Pick<Config, "routes">) {
   const routes = inOrder(
     config.routes.map((route) => ({
       name: routeName(route),
-      host: route.host?.toLowerCase() ?? "",
+      host: route.host ?? "",
       path: route.path,
     })),
   );
   return (host: string, path: string): CostProfile | undefined =>
-    profiles.size === 0 ? undefined : profiles.get(routeOf(routes, host, normalPath(path)));
+    profiles.size === 0 ? undefined : profiles.get(routeOf(routes, host, canonicalPath(path)));
 }

@@ -3,14 +3,18 @@ import type { CostProfile } from "../../core/cost.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
 import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule, type Rule } from "../../limiter/descriptors/rules.js";
+import { mostValues } from "../../limiter/limits/plane-values.js";
+import type { BudgetName } from "../../shared/access/plane-budgets.js";
 import type { OverloadLimits } from "../../shared/overload.js";
+import type { RouteLimits } from "../../slots/limits.js";
+import type { RouteTargets } from "../../slots/route-targets.js";
 import { type PushDestination, parsePushUrl } from "../push-url.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
 import { appLimits, headerOptions } from "./limits.js";
 import { routeProfiles } from "./profiles.js";
-import { routeName, slotLimits, upstreamPods } from "./slots.js";
+import { routeName, routeTargets, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
 export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls" | "operators" | "viewers" | "planes"> &
@@ -20,6 +24,37 @@ export function accessOptions({ control: { operators, viewers, planes, ...contro
   return { ...camelCase(control), operators, viewers, planes };
 }
 
+/** Planes that share the common token may be many. */
+const COMMON_FACTOR = 4;
+/** Processes of one node, those from before a reload included. */
+const PROXIES_PER_NODE = 8;
+/** Distinct pods of a route with targets from DNS. */
+const MOST_PODS = 1_000;
+/** Connections that a plane may name per second, at least: new ones, renewals and releases. */
+const LEAST_SLOTS = 2_000;
+/** Slots are renewed three times per lease; the rest is for repeated calls and for other messages about them. */
+const NAMED_PER_LEASE = 12;
+
+export type PlaneBudget = (budget: BudgetName, isCommon: boolean) => number;
+
+/** What one data plane, or all planes with the common token, may use. */
+export function planeBudget(config: Config): PlaneBudget {
+  const { nodes, bytes_per_second: bytes } = config.control.plane_limits;
+  const slots = [...slotLimits(config.routes, config.upstreams)].map(([route, { maxTotal, maxPerPod, leaseMs }]) => {
+    const targets = config.routes.find((one) => routeName(one) === route)?.upstream ?? "";
+    const onPods = maxPerPod * (config.upstreams[targets]?.targets.length || MOST_PODS);
+    return ((maxTotal === 0 ? onPods : Math.min(maxTotal, onPods)) * NAMED_PER_LEASE * 1000) / leaseMs;
+  });
+  const most: Record<Exclude<BudgetName, "values">, number> = {
+    ...{ nodes, bytes, proxies: nodes * PROXIES_PER_NODE, pods: MOST_PODS },
+    slots: Math.max(Math.ceil(slots.reduce((sum, one) => sum + one, 0)), LEAST_SLOTS),
+  };
+  return (budget, isCommon) => {
+    if (budget === "values") return mostValues(config.rate_limit_values, isCommon);
+    return isCommon ? most[budget] * COMMON_FACTOR : most[budget];
+  };
+}
+
 export interface MetricsOptions {
   /** Without metrics, the counters for status and apps are still kept. */
   enabled: boolean;
@@ -27,12 +62,14 @@ export interface MetricsOptions {
   apps: readonly string[];
   /** This many of them have their own label; the others share one. */
   appLabels: number;
+  /** Names of `limits`. */
+  limits: readonly string[];
 }
 
 export function metricsOptions(config: Config): MetricsOptions {
   const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLimits(config).map(({ label }) => label)];
   const { enabled, app_labels: appLabels } = config.metrics;
-  return { enabled, appLabels, apps };
+  return { enabled, appLabels, apps, limits: config.limits.map(({ name }) => name) };
 }
 
 export type OtelOptions = CamelCase<Omit<Config["otel"], "endpoint">> & {
@@ -79,10 +116,27 @@ export interface EnvoyServiceOptions {
   routeProfiles: ReadonlyMap<string, CostProfile>;
   /** Deadline of each store call. */
   timeoutMs: number;
-  /** Values of limits with their own bucket, per process. */
-  maxValues: number;
+  budget: PlaneBudget;
+  /** By route. The same object until the configuration changes. */
+  targets: ReadonlyMap<string, RouteTargets>;
+  /** Limits of connections that are counted again, because Envoy cannot be told to close them. */
+  reclaimLimitsOf(route: string): RouteLimits | undefined;
   /** All pods that a connection of the route may be on. */
   podsOf(route: string, discovered: (upstream: string) => string[] | undefined): string[];
+}
+
+/** Connections above the limit are counted as well, but not without end: a data plane may report what it wants. */
+const RECLAIM_FACTOR = 2;
+/** With `on_store_failure: open` there may be many more than the limit allows, but the store need not count more than these. */
+const MOST_COUNTED_ABOVE = 10_000;
+
+function reclaimable(limits: RouteLimits | undefined): RouteLimits | undefined {
+  if (limits === undefined) return undefined;
+  const { maxPerPod, maxTotal, onStoreFailure } = limits;
+  const least = onStoreFailure === "open" ? MOST_COUNTED_ABOVE : 0;
+  const bound = (limit: number) => Math.max(limit * RECLAIM_FACTOR, least);
+  const most = { maxPerPod: bound(maxPerPod), maxTotal: maxTotal === 0 ? 0 : bound(maxTotal) };
+  return { ...limits, ...most, maxPerApp: 0, maxPerClient: 0 };
 }
 
 export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
@@ -100,7 +154,9 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
     leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
     routeProfiles: routeProfiles(config),
     timeoutMs: lease.timeout_ms,
-    maxValues: config.rate_limit_values,
+    budget: planeBudget(config),
+    targets: routeTargets(config),
+    reclaimLimitsOf: (route) => reclaimable(limits.get(route)),
     podsOf(route, discovered) {
       const upstream = upstreams.get(route);
       return upstream === undefined ? [] : upstreamPods({ upstreams: targets }, upstream, discovered);

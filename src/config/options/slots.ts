@@ -2,6 +2,7 @@
 
 import type { RouteLimits } from "../../slots/limits.js";
 import type { PodSource } from "../../slots/pods.js";
+import type { RouteTargets } from "../../slots/route-targets.js";
 import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
 import type { Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
@@ -12,7 +13,7 @@ type ConnectionsConfig = Pick<
   Connections,
   "max_per_pod" | "max_total" | "max_per_app" | "rate_per_second" | "burst" | "lease_s" | "on_store_failure"
 > &
-  Partial<Pick<Connections, "max_without_store">>;
+  Partial<Pick<Connections, "max_without_store" | "max_per_client" | "burst_per_client">>;
 
 /** A pod that connections of a route may be opened to. */
 export interface Pod {
@@ -33,18 +34,60 @@ export function podName(target: string): string {
   return target.replace(/^https?:\/\//, "").replace(/\/$/, "");
 }
 
-export function slotOptions({ routes, lease }: Pick<Config, "routes" | "lease">): ConnectionOptions {
-  return { routes: slotLimits(routes), timeoutMs: lease.timeout_ms };
+export function slotOptions(config: Pick<Config, "routes" | "upstreams" | "lease">): ConnectionOptions {
+  return { routes: slotLimits(config.routes, config.upstreams), timeoutMs: config.lease.timeout_ms };
 }
+
+type LimitedRoute = Pick<Route, "path"> & {
+  host?: string | undefined;
+  upstream?: string;
+  connections?: ConnectionsConfig | undefined;
+};
 
 /** The slot limits of all routes that accept connections, by route name. */
 export function slotLimits(
-  routes: readonly (Pick<Route, "path"> & { host?: string | undefined; connections?: ConnectionsConfig | undefined })[],
+  routes: readonly LimitedRoute[],
+  upstreams: Readonly<Record<string, { targets: readonly string[] }>> = {},
 ): Map<string, RouteLimits> {
   return new Map(
-    routes.flatMap((route) =>
-      route.connections === undefined ? [] : [[routeName(route), routeLimits(route.connections)] as const],
-    ),
+    routes.flatMap((route) => {
+      const { connections, upstream = "" } = route;
+      if (connections === undefined) return [];
+      const limits = routeLimits(connections);
+      const { maxPerClient = clientPart(capacity(limits, new Set(upstreams[upstream]?.targets).size)) } = limits;
+      // Without a limit of its slots, a client is meant to be able to use the route alone.
+      const { burstPerClient = maxPerClient === 0 ? 0 : clientPart(limits.burst) } = limits;
+      return [[routeName(route), { ...limits, maxPerClient, burstPerClient }] as const];
+    }),
+  );
+}
+
+/** One client may take this part of a route's slots, and of its new connections. */
+const CLIENT_PART = 1 / 4;
+/** Many clients may share an address, so they may take this many, */
+const LEAST_PER_CLIENT = 20;
+/** but never more than this part: one client must not take all slots of a small route. */
+const LARGEST_CLIENT_PART = 1 / 2;
+
+function clientPart(all: number): number {
+  const wanted = Math.max(Math.ceil(all * CLIENT_PART), LEAST_PER_CLIENT);
+  return Math.max(Math.min(wanted, Math.floor(all * LARGEST_CLIENT_PART)), 1);
+}
+
+/** @param targets 0 if they are not known, because they come from DNS */
+function capacity({ maxPerPod, maxTotal }: RouteLimits, targets: number): number {
+  const onPods = maxPerPod * Math.max(targets, 1);
+  return maxTotal === 0 ? onPods : Math.min(onPods, maxTotal);
+}
+
+/** The targets of all routes that accept connections, by route name. */
+export function routeTargets({ routes, upstreams }: Pick<Config, "routes" | "upstreams">): Map<string, RouteTargets> {
+  return new Map(
+    routes.flatMap((route) => {
+      if (route.connections === undefined) return [];
+      const dnsPort = upstreams[route.upstream]?.dns?.port;
+      return [[routeName(route), { pods: upstreamPods({ upstreams }, route.upstream), dnsPort }] as const];
+    }),
   );
 }
 

@@ -8,6 +8,7 @@ import {
   list,
   milliseconds,
   oneOf,
+  oneOfRenamed,
   optional,
   protocol,
   routePath,
@@ -50,10 +51,14 @@ export const upstream = section({
   dns: dns.optional().describe("Targets from DNS, instead of `targets`."),
   connections: whole(1, 100_000)
     .default(512)
-    .describe("Maximum connections to one target; further requests are queued."),
+    .describe(
+      "Maximum connections to one target. The Node gateway divides them: a client address gets at most 44 %, an app at most 80 %, and each less while others need some; further requests are queued.",
+    ),
   queue: whole(0, 100_000)
     .default(512)
-    .describe("Maximum requests that wait for a connection to one target; further ones get 503. Node gateway only."),
+    .describe(
+      "Maximum requests that wait for a connection to one target, divided like `connections`; further ones get 503. Node gateway only.",
+    ),
   pass_host: flag().default(true).describe("Forward the client's Host header; otherwise the target's address is sent."),
   tls: optional(clientTls("the host of the target"), "the CAs of Node.js").describe(
     "TLS of connections to `https://` targets.",
@@ -74,10 +79,22 @@ const connections = section({
   max_per_app: whole(0, MAX_CONNECTIONS)
     .default(0)
     .describe("Maximum connections of one app on the route; 0: no limit."),
+  max_per_client: optional(
+    whole(0, MAX_CONNECTIONS),
+    "a quarter of what the route can hold (`max_total`, and `max_per_pod` of all targets; of one target with `dns`), at least 20, but at most half of it",
+  ).describe(
+    "Maximum connections of one client address (an IPv6 /64) on the route, for all proxies together; 0: no limit. Of a trusted hop, the client in X-Forwarded-For counts; without that header there is no limit. Not applied by Envoy.",
+  ),
   rate_per_second: zeroOr(0.001, 1_000_000)
     .default(100)
     .describe("New connections of the route per second, for all proxies together; 0: no limit."),
   burst: optional(whole(1, 1_000_000), "`rate_per_second`, at least 1").describe("Maximum burst of new connections."),
+  burst_per_client: optional(
+    whole(0, 1_000_000),
+    "a quarter of `burst`, at least 20, but at most half of it; 0 if `max_per_client` is 0",
+  ).describe(
+    "Maximum new connections of one client address (an IPv6 /64) in the time in which `burst` of them are admitted; 0: no limit. If `burst` is 1, one in twice that time. Not applied by Envoy.",
+  ),
   lease_s: whole(1, 3_600)
     .default(30)
     .describe("Lease of a slot: the slots of a crashed proxy are free after this time."),
@@ -95,7 +112,11 @@ const connections = section({
     "On Redis Cluster, routes with the numbers 0, 1, 2, … are spread evenly over the primaries. Change it only while the route has no connections.",
   ),
   idle_ms: milliseconds(0, DAY_MS).default(0).describe("Close a connection after this long without a byte; 0: never."),
-  ping_ms: milliseconds(0, HOUR_MS).default(30_000).describe("Interval of TCP keep-alive probes; 0: never."),
+  ping_ms: milliseconds(0, HOUR_MS)
+    .default(30_000)
+    .describe(
+      "Interval of TCP keep-alive probes; 0: never. The Node gateway also sends a WebSocket ping to a client that was silent for this long, and closes the connection if it is silent for as long again.",
+    ),
   protocols: list(protocol(), 1, 16).default(["websocket"]).describe("Protocols that clients may upgrade to."),
 });
 
@@ -140,7 +161,9 @@ export const timeouts = section({
     .describe("Period over which `request_limits.body_rate` is measured. Node gateway only."),
   queue_ms: milliseconds(1, HOUR_MS)
     .default(5_000)
-    .describe("Maximum time that a request waits for a free connection to a target; then 503. Node gateway only."),
+    .describe(
+      "Maximum time that a request waits for its share of the connections to a target; then 503. Uploads and downloads that their clients have delayed for this long may be ended for requests that wait. Node gateway only.",
+    ),
   headers_ms: milliseconds(1, HOUR_MS).default(15_000).describe("For a client to send the complete header."),
   request_ms: milliseconds(0, DAY_MS)
     .default(HOUR_MS)
@@ -163,11 +186,14 @@ export const requestLimits = section({
     .default(Number.MAX_SAFE_INTEGER)
     .meta({ otherwise: "no limit" })
     .describe("Maximum size of a request body in bytes; otherwise 413."),
-  path: oneOf("any", "strict")
-    .default("any")
+  path: oneOfRenamed({ any: "resolve" }, "resolve", "strict")
+    .default("resolve")
     .describe(
-      "With `strict`, paths that servers read differently get 400: dot segments (also `..;/`), `//`, backslashes, and encoded dots, slashes, backslashes, percent signs and control characters. Envoy resolves dot segments instead.",
+      "With `resolve`, dot segments and `//` are resolved before a request is routed and passed on. With `strict` they get 400, as do encoded dots and escapes of escapes (`%252e`); Envoy still resolves dot segments and `//`. Always 400: `#`, backslashes, invalid escapes, encoded control characters, and `..;`.",
     ),
+  encoded_slashes: optional(oneOf("reject", "keep"), "`keep` with at most one route, otherwise `reject`").describe(
+    "Paths with an encoded slash or backslash (`%2F`, `%5C`) get 400, or are passed on as they are. With `keep`, limits apply to both readings of such a path, and nginx selects the route with the slash decoded. The default with `path: strict` is `reject`.",
+  ),
   body_rate: whole(0, 1_000_000_000)
     .default(240)
     .describe(
@@ -176,7 +202,12 @@ export const requestLimits = section({
   requests_per_client: whole(0, 1_000_000)
     .default(256)
     .describe(
-      "Maximum running requests of one client address (an IPv6 /64) per process; otherwise 429. Of a trusted hop, the last address in X-Forwarded-For counts; without that header there is no limit. 0: no limit. Node gateway only.",
+      "Maximum running requests of one client address (an IPv6 /64) per process; otherwise 429. Of a trusted hop, the last address in X-Forwarded-For that is no trusted hop counts; without that header there is no limit. 0: no limit. Node gateway only.",
+    ),
+  connections_per_client: whole(0, 1_000_000)
+    .default(1_024)
+    .describe(
+      "Maximum connections of one client address (an IPv6 /64) per process. A client may also have no more than are still free; the total is three eighths of the limit of open files. At a limit, idle connections are closed for new ones. Does not apply to trusted hops. 0: no limit. Node gateway only.",
     ),
   requests_per_app: whole(0, 1_000_000)
     .default(4_096)

@@ -30,7 +30,7 @@ const match = section({
   path: list(pathPattern(), 0, 1_000)
     .default([])
     .describe(
-      "Path prefixes, which match as those of routes, or patterns with `*` for any characters. Compared after decoding, merging slashes and resolving dot segments.",
+      "Path prefixes of whole segments, or patterns with `*` for any characters. Every reading of a path is compared: decoded, with slashes merged, dot segments resolved, without parameters (`;x`). A slash at the end makes no difference.",
     ),
   method: list(method(), 0, 100).default([]).describe("Methods."),
   app: list(identifier(), 0, 10_000).default([]).describe("Apps."),
@@ -65,6 +65,11 @@ export const limit = section({
     .describe("A request takes one token, or its cost in the profile of its route or app."),
   ipv4_prefix: whole(8, 32).default(32).describe("Bits of an IPv4 address that are one value of `ip`."),
   ipv6_prefix: whole(16, 128).default(64).describe("Bits of an IPv6 address that are one value of `ip`."),
+  path_case: oneOf("sensitive", "insensitive")
+    .default("sensitive")
+    .describe(
+      "Whether the letter case of a path makes a difference, in `match.path` and as a part of the key. Use `insensitive` if the backend ignores it, as Express does by default.",
+    ),
   allow: list(words(LONGEST_VALUE), 0, 10_000)
     .default([])
     .describe("Values that are not limited; for `ip` also networks. The key must have one part."),
@@ -76,7 +81,7 @@ export const limit = section({
     .describe(
       "A header that was sent twice, is longer than 1,024 bytes or has control characters, and an invalid client address: 400, or count as a request without the value.",
     ),
-  dry_run: flag().default(false).describe("Decide and count as usual, but never refuse."),
+  dry_run: flag().default(false).describe("The limit decides as usual, but refuses nothing."),
   priority: whole(0, 1_000)
     .default(2)
     .describe("In an emergency, priority 0 keeps 100 % of the limit, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),

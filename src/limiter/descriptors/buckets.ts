@@ -1,11 +1,13 @@
 /** The buckets of descriptor limits on this node, and their names. */
+
 import { createHash } from "node:crypto";
 import { standardProfile } from "../../core/cost.js";
+import { DESCRIPTOR_PREFIX } from "../../core/keys.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { Clock } from "../../shared/clock.js";
 import { createValueTable, type LimitAccounts, type ValueBucket } from "../limits/value-table.js";
 import { type Entry, SECONDS, type Unit } from "./descriptor.js";
-import { type CountedLimit, LIMIT_PREFIX, type Rule } from "./rules.js";
+import type { CountedLimit, Rule } from "./rules.js";
 
 export type Bucket = ValueBucket<CountedLimit>;
 
@@ -14,7 +16,7 @@ export type Buckets = ReturnType<typeof createBuckets>;
 export function createBuckets(limits: LimitAccounts, clock: Clock, maxValues: () => number) {
   /** Names of rules that have a single bucket. */
   const singleNames = new WeakMap<Rule, string>();
-  const idOf = (name: string) => LIMIT_PREFIX + digest(name);
+  const idOf = (name: string) => DESCRIPTOR_PREFIX + digest(name);
   const table = createValueTable({ limits, clock, maxValues, idOf, limitsOf: appLimits });
 
   return {
@@ -46,7 +48,7 @@ export function bucketOfRule(rule: Rule, values: readonly string[]): AppLimits {
     key,
     value: isFree({ value, shared }) ? (values[next++] ?? "") : (value ?? ""),
   }));
-  return appLimits(LIMIT_PREFIX + digest(bucketName(rule, entries)), rule);
+  return appLimits(DESCRIPTOR_PREFIX + digest(bucketName(rule, entries)), rule);
 }
 
 /** Each value of the entry has its own bucket. */

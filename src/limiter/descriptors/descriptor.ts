@@ -33,6 +33,8 @@ export interface Descriptor {
 export interface AppliedLimit {
   /** Empty if the rule has no name. */
   name: string;
+  /** The domain and the keys of the rule. */
+  label?: string;
   /** The rate: so many per unit. */
   perUnit: number;
   unit: Unit;

@@ -1,4 +1,5 @@
 /** Descriptor rules of the configuration, compiled to a tree that matches a descriptor with one lookup per entry. */
+import { DESCRIPTOR_PREFIX } from "../../core/keys.js";
 import type { OnStoreFailure } from "../../core/limits.js";
 import type { Entry, Unit } from "./descriptor.js";
 
@@ -147,14 +148,11 @@ export function matchesPattern(parts: readonly string[], value: string): boolean
   return true;
 }
 
-/** Ids of configured apps must not start with this. */
-export const LIMIT_PREFIX = "rate-limit:";
-
 const MAX_LABEL_LENGTH = 200;
 
 /** Printable and without spaces. */
 export function limitLabel(domain: string, path: string): string {
-  const label = `${LIMIT_PREFIX}${domain}/${path}`.replace(/[^!-~]/g, "_");
+  const label = `${DESCRIPTOR_PREFIX}${domain}/${path}`.replace(/[^!-~]/g, "_");
   return label.length <= MAX_LABEL_LENGTH ? label : `${label.slice(0, MAX_LABEL_LENGTH)}…`;
 }
 

@@ -58,7 +58,7 @@ export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "l
       if (back > 0) giveBack(found, back, decision.app);
       return statusOf(found, decision, back);
     });
-    const metadata = allowed ? metadataOf(all, statuses) : undefined;
+    const metadata = metadataOf(all, statuses);
     return { allowed, code: codeOf(allowed, statuses), statuses, ...(metadata === undefined ? {} : { metadata }) };
   }
 
@@ -129,7 +129,7 @@ function codeOf(allowed: boolean, statuses: readonly DescriptorStatus[]): string
   return (refusals.find(({ code }) => code !== STORE_UNAVAILABLE) ?? refusals[0])?.code ?? OK;
 }
 
-/** Metadata of the rules that allow the request. The first value of a name is kept; objects are merged recursively. */
+/** Metadata of the rules that are within their limit, also if another one refuses. The first value of a name is kept; objects are merged recursively. */
 function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]): Metadata | undefined {
   let merged: Metadata | undefined;
   all.forEach((found, i) => {

@@ -14,43 +14,50 @@ export interface AppOptions {
   /** Tokens per second. */
   guaranteed: number;
   /** Maximum tokens; default: twice `guaranteed`. */
-  burst?: number;
+  burst?: number | undefined;
   /** In an emergency, 0 is cut last; default 2. */
-  priority?: number;
+  priority?: number | undefined;
   /** How requests are priced; default "standard". */
-  profile?: keyof typeof costProfiles | CostProfile;
-  borrow?: boolean;
+  profile?: keyof typeof costProfiles | CostProfile | undefined;
+  borrow?: boolean | undefined;
   /** What to do while the store is unavailable; default "open". */
-  onStoreFailure?: OnStoreFailure;
+  onStoreFailure?: OnStoreFailure | undefined;
   /** With "open": tokens per second without the store; default: the app's own rate and burst. */
-  failOpenTokens?: number;
+  failOpenTokens?: number | undefined;
   /** Decide and count, but refuse nothing. */
-  dryRun?: boolean;
+  dryRun?: boolean | undefined;
 }
 
 /** What may change while the limiter runs. */
 export interface Limits {
   /** Unlisted apps share "default"; without it they are refused. */
   apps: Record<string, AppOptions>;
-  lease?: Partial<LeaseOptions>;
+  lease?: { [Name in keyof LeaseOptions]?: LeaseOptions[Name] | undefined } | undefined;
   /** Maximum time that a decision waits for the store. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** `failOpenTokens` of apps without their own. */
-  failOpenTokens?: number;
+  failOpenTokens?: number | undefined;
   /** Limits per user, address, header and others, for requests that are checked with attributes. */
-  limits?: LimitOptions[];
+  limits?: LimitOptions[] | undefined;
   /** Maximum number of values of `limits` with their own bucket; default 10,000. */
-  maxValues?: number;
+  maxValues?: number | undefined;
+}
+
+export interface ClusterOptions {
+  id?: string | undefined;
+  capacity?: number | undefined;
+  rate?: number | undefined;
+  shards?: number | undefined;
 }
 
 export interface CreateLimiterOptions extends Limits {
   /** "embedded" for one process, a Redis URL, or an open store, which the caller closes. */
-  store?: string | Store;
+  store?: string | Store | undefined;
   /** Limiters with the same store and cluster share the limits. `shards`: default 16 with Redis Cluster, otherwise 1. */
-  cluster?: { id?: string; capacity?: number; rate?: number; shards?: number };
+  cluster?: ClusterOptions | undefined;
   /** The name of this node; default: host name and process id. */
-  node?: string;
-  observer?: LimiterObserver;
+  node?: string | undefined;
+  observer?: LimiterObserver | undefined;
 }
 
 /** Says what a value must be, if it is not that. */
@@ -141,6 +148,7 @@ const LIMIT: Checks<LimitOptions> = {
   count: oneOf("request", "cost"),
   ipv4Prefix: whole(8, 32),
   ipv6Prefix: whole(16, 128),
+  pathCase: oneOf("sensitive", "insensitive"),
   allow: texts,
   deny: texts,
   invalidValues: oneOf("reject", "ignore"),

@@ -13,7 +13,13 @@ import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
 import { createLimiter as createNodeLimiter, type Limiter } from "../limiter.js";
 import { compileLimits } from "../limits/limit-options.js";
-import { type AppOptions, type CreateLimiterOptions, checkOptions, type Limits } from "./library-options.js";
+import {
+  type AppOptions,
+  type ClusterOptions,
+  type CreateLimiterOptions,
+  checkOptions,
+  type Limits,
+} from "./library-options.js";
 
 export type { AppOptions, CreateLimiterOptions, Limits };
 
@@ -39,7 +45,7 @@ function limitsOf(id: string, limits: AppOptions): AppLimits {
 /** A limiter that is reconfigured with the library's options. Bodies of unknown length are charged at their end. */
 export interface LibraryLimiter extends Omit<Limiter, "reconfigure" | "meter"> {
   /** Applies new limits. `apps` replaces all apps; other omitted options stay. Throws and changes nothing if invalid. */
-  reconfigure(limits: Limits & { cluster?: { capacity?: number; rate?: number } }): void;
+  reconfigure(limits: Limits & { cluster?: Pick<ClusterOptions, "capacity" | "rate"> | undefined }): void;
 }
 
 /**
@@ -89,7 +95,8 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
   return {
     ...limiter,
     reconfigure(changed) {
-      const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
+      const cluster = { ...limits.cluster, ...definedOf(changed.cluster ?? {}) };
+      const next = { ...limits, ...definedOf(changed), cluster };
       const changedOptions = optionsOf(next);
       limits = next;
       quota.reconfigure(clusterLimits(next, store));
@@ -110,13 +117,28 @@ function clusterLimits({ cluster = {} }: CreateLimiterOptions, { kind }: Store):
   return { id, capacity, rate, shards, nodeTtlMs: NODE_TTL_MS };
 }
 
+type Defined<T> = { [Name in keyof T]: Exclude<T[Name], undefined> };
+
+/** Options that are undefined count as omitted. */
+function definedOf<T extends object>(options: T): Defined<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Defined<T>;
+}
+
 /** Throws for invalid options. */
 function optionsOf(limits: CreateLimiterOptions) {
   checkOptions(limits);
   const { lease, timeoutMs, failOpenTokens, maxValues } = limits;
   const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
   const rules = compileLimits(limits.limits ?? []);
-  return { apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens, limits: rules, maxValues };
+  return {
+    apps: allLimits(limits),
+    unknownApps,
+    lease: definedOf(lease ?? {}),
+    timeoutMs,
+    failOpenTokens,
+    limits: rules,
+    maxValues,
+  };
 }
 
 /** The declared length of a body, as `check` takes it. */

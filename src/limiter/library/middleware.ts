@@ -1,24 +1,34 @@
 /** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS_USER } from "../../core/identity.js";
-import { limitedRefusal, type Refusal } from "../../core/refusals.js";
+import { isAcceptedPath, pathOf } from "../../core/path.js";
+import { isPlainPath } from "../../core/platform.js";
+import { gatewayRefusal, limitedRefusal, type Refusal } from "../../core/refusals.js";
 import { ALL_HEADERS, type HeaderOptions, retryAfterSeconds as secondsOf } from "../../core/response-headers.js";
 import type { RequestAttributes } from "../../descriptors/limit-rules.js";
 import { decisionHeaders } from "../decision-headers.js";
 import type { Decision, Limiter } from "../limiter.js";
 import { declaredLength } from "./library.js";
 
+/** Those that are undefined have their default. */
+export type OwnAttributes = {
+  [Name in "user" | "address" | "host" | "path"]?: RequestAttributes[Name] | undefined;
+};
+
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;
-  /** The app that pays. Use an authenticated value, never an unchecked header. */
-  app: (request: Request) => string;
+  /**
+   * The app that pays. Use an authenticated value, never an unchecked header. Undefined is handled like an app that is
+   * not listed: `default` pays, or the request is refused with `unknown_app`.
+   */
+  app: (request: Request) => string | undefined;
   /**
    * What `limits` may depend on besides the request itself: the user, and the client's address if the server is behind
    * proxies. By default the user is anonymous and the address is that of the connection.
    */
-  attributes?: (request: Request) => Partial<Pick<RequestAttributes, "user" | "address" | "host" | "path">>;
+  attributes?: ((request: Request) => OwnAttributes | undefined) | undefined;
   /** Headers of responses; all unless given. Retry-After is sent with every refusal. */
-  headers?: HeaderOptions;
+  headers?: HeaderOptions | undefined;
 }
 
 /** Counts the bytes of the response body. */
@@ -75,17 +85,60 @@ interface Exchange {
   next(error?: Error): void;
 }
 
-function attributesOf(request: IncomingMessage, app: string): RequestAttributes {
+/** What Express and Connect add for routers that are mounted below a path: `url` is then relative to it. */
+interface MountedRequest extends IncomingMessage {
+  originalUrl?: string;
+  baseUrl?: string;
+}
+
+/** The whole target, and the part that a middleware before this one may have rewritten. */
+function targetsOf({ originalUrl, baseUrl = "", url = "/" }: MountedRequest) {
+  const routed = baseUrl + relative(url);
+  const target = originalUrl === undefined ? routed : relative(originalUrl);
+  return { path: target, routedPath: target === routed ? undefined : routed };
+}
+
+/** Without the host of an absolute target. */
+function relative(target: string): string {
+  if (target.charCodeAt(0) === 47) return target;
+  const rest = /^https?:\/\/[^/?#\\@]*(?=[/?]|$)(.*)$/is.exec(target)?.[1];
+  return rest === undefined || rest.startsWith("/") ? (rest ?? target) : `/${rest}`;
+}
+
+/** Frameworks read these differently, and the library cannot pass on another path. */
+function isInvalidTarget({ originalUrl, url = "/" }: MountedRequest): boolean {
+  const target = relative(originalUrl ?? url);
+  const path = pathOf(target);
+  // The target of OPTIONS for the whole server is an asterisk.
+  if (isPlainPath(path) || target === "*") return target.includes("#");
+  const hasDots = path.split("/").some((segment) => DOT_SEGMENT.test(segment));
+  return hasDots || path.startsWith("//") || target.includes("#") || !isAcceptedPath(path, ACCEPTED);
+}
+
+const DOT_SEGMENT = /^(?:\.|%2e){1,2}$/i;
+const ACCEPTED = { keepsEncodedSlashes: true, strict: false };
+
+function attributesOf(request: MountedRequest, app: string): RequestAttributes {
   const valuesOf = (name: string) => request.headersDistinct[name] ?? [];
   return {
     app,
     user: ANONYMOUS_USER,
     method: request.method ?? "GET",
     host: request.headers.host ?? "",
-    path: request.url ?? "/",
+    ...targetsOf(request),
     address: request.socket.remoteAddress ?? "",
     headerCount: (name) => Math.min(valuesOf(name).length, 2),
     header: (name) => valuesOf(name)[0] ?? "",
+  };
+}
+
+function withDefined(defaults: RequestAttributes, own: OwnAttributes): RequestAttributes {
+  return {
+    ...defaults,
+    user: own.user ?? defaults.user,
+    address: own.address ?? defaults.address,
+    host: own.host ?? defaults.host,
+    path: own.path ?? defaults.path,
   };
 }
 
@@ -101,8 +154,12 @@ function checkWith<Request>({ limiter, app, attributes, headers = ALL_HEADERS }:
       settleWhenDone(limiter, decision, request, response);
       next();
     };
-    const payer = app(from);
-    const own = { ...attributesOf(request, payer), ...attributes?.(from) };
+    if (isInvalidTarget(request)) {
+      refuse(gatewayRefusal("invalid_path"));
+      return;
+    }
+    const payer = app(from) ?? "";
+    const own = withDefined(attributesOf(request, payer), attributes?.(from) ?? {});
     const made = limiter.check(payer, request.method ?? "GET", lengthOf(request), own);
     if (made instanceof Promise) made.then(decided, next);
     else decided(made);

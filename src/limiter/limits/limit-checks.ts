@@ -5,18 +5,20 @@ import { MISS } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import {
   findLimits,
+  isOverflow,
   type LimitMatch,
   type LimitRule,
   type LimitRules,
   matchLimits,
   NO_LIMITS,
   newMatched,
-  overflowId,
+  overflowOf,
   type RecentMatches,
   type RequestAttributes,
 } from "../../descriptors/limit-rules.js";
 import { newOutcome, type Outcome, PENDING } from "../../engine/account.js";
-import { conclude, refuseWithoutStore, remainingTokens, setPaid } from "../../engine/decide.js";
+import { conclude, refuseWithoutStore, setPaid } from "../../engine/decide.js";
+import { remainingTokens } from "../../engine/remaining.js";
 import { settleLimit } from "../../engine/settle.js";
 import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
 import type { LimiterAccount } from "../accounts.js";
@@ -46,9 +48,17 @@ export interface NamedCost {
 /** The decision about one account of such a request. */
 export type AccountDecision = Pick<Decision, "app" | "allowed" | "code" | "remaining" | "limit" | "retryAfterMs">;
 
-function accountDecision({ account, allowed, code, balance, retryAfterMs }: Outcome): AccountDecision {
+function accountDecision(outcome: Outcome, now: number): AccountDecision {
+  const { account, allowed, code, balance, retryAfterMs } = outcome;
   const { id: app } = account.limits;
-  return { app, allowed, code, remaining: remainingTokens(account, balance), limit: account.sync.limit, retryAfterMs };
+  return {
+    app,
+    allowed,
+    code,
+    remaining: remainingTokens(account, balance, now),
+    limit: account.sync.limit,
+    retryAfterMs,
+  };
 }
 
 export function createLimitChecks(options: LimitChecksOptions) {
@@ -71,19 +81,24 @@ export function createLimitChecks(options: LimitChecksOptions) {
   const costs: number[] = [];
   const balances: number[] = [];
 
-  function bucketOf(rule: LimitRule, id: string): LimiterAccount {
-    return (table.find(id, rule, !rule.hasFreeValues) ?? table.single(overflowId(rule.name), rule)).account;
+  /** Recent, without reading the clock. */
+  const timeOf = (account: LimiterAccount) => syncerOf(account).node.clock;
+
+  /** `request`: undefined if it is not known. */
+  function bucketOf(rule: LimitRule, id: string, request?: RequestAttributes): LimiterAccount {
+    const own = table.find(id, rule, !rule.hasFreeValues || isOverflow(id));
+    return (own ?? table.single(overflowOf(rule.name, request?.address ?? "", sha1), rule)).account;
   }
 
-  function accountOf(match: LimitMatch): LimiterAccount {
+  function accountOf(match: LimitMatch, request: RequestAttributes): LimiterAccount {
     const known = match.account as LimiterAccount | undefined;
-    if (known === undefined || known.leaving) return findAccount(match);
+    if (known === undefined || known.leaving) return findAccount(match, request);
     known.isUsed = true;
     return known;
   }
 
-  function findAccount(match: LimitMatch): LimiterAccount {
-    const account = bucketOf(match.rule, match.id);
+  function findAccount(match: LimitMatch, request: RequestAttributes): LimiterAccount {
+    const account = bucketOf(match.rule, match.id, request);
     // Not the one that values share: there may be room later.
     if (account.limits.id === match.id) match.account = account;
     return account;
@@ -97,18 +112,18 @@ export function createLimitChecks(options: LimitChecksOptions) {
   ): Decision | Promise<Decision | typeof AGAIN> {
     findLimits(found, rules, request, sha1);
     if (found.invalid !== "") return refuseInvalid(app, found.invalid);
-    if (takeAllLocally(app, contentLength)) return paidDecision(app);
+    if (takeAllLocally(app, contentLength, request)) return paidDecision(app);
     return refuseOrWait(outcomesOf(app));
   }
 
   /** Takes the tokens of the current request from all leases, or from none. */
-  function takeAllLocally(app: JointOutcome, contentLength: number): boolean {
+  function takeAllLocally(app: JointOutcome, contentLength: number, request: RequestAttributes): boolean {
     const { matches, count } = found;
     let taken = 0;
     let isPaid = true;
     for (let i = 0; i < count; i++) {
       const match = matches[i]!;
-      const account = accountOf(match);
+      const account = accountOf(match, request);
       const cost = costAtLimit(match.rule, app, contentLength);
       payers[i] = account;
       costs[i] = cost;
@@ -129,14 +144,15 @@ export function createLimitChecks(options: LimitChecksOptions) {
 
   function paidDecision(app: JointOutcome): Decision {
     const { matches, count } = found;
-    const decision = decisionFrom(app);
+    const now = timeOf(app.account);
+    const decision = decisionFrom(app, now);
     payments.spent(app.account, app.balance);
     if (count === 0) return decision;
     const limits: LimitDecision[] = [];
     for (let i = 0; i < count; i++) {
       const [account, balance] = [payers[i]!, balances[i]!];
       payments.spent(account, balance);
-      limits.push(paidLimit(matches[i]!.rule, account, costs[i]!, balance));
+      limits.push(paidLimit(matches[i]!.rule, { account, cost: costs[i]!, balance }, now));
     }
     decision.appCode = OK;
     decision.limits = limits;
@@ -165,32 +181,33 @@ export function createLimitChecks(options: LimitChecksOptions) {
     const outcomes = app === undefined ? [] : [app];
     for (const { rule, id, cost } of limits) outcomes.push(newOutcome(bucketOf(rule, id), "", cost) as JointOutcome);
     const waiting = payments.takeLocally(outcomes) ? undefined : payments.takeOrRefuse(outcomes);
-    if (waiting === undefined) return outcomes.map(accountDecision);
+    if (waiting === undefined) return outcomes.map((one) => accountDecision(one, clock.now()));
     return waiting.then(() => {
       // The app was removed meanwhile.
       for (const outcome of outcomes) if (outcome.code === PENDING) refuseWithoutStore(outcome);
-      return outcomes.map(accountDecision);
+      return outcomes.map((one) => accountDecision(one, clock.now()));
     });
   }
 
   function refuseInvalid(app: Outcome, limitName: string): Decision {
     conclude(app, "local", INVALID_ARGUMENT, app.account.cell.get());
-    return { ...decisionFrom(app), limitName };
+    return { ...decisionFrom(app, clock.now()), limitName };
   }
 
   function decisionOf(outcomes: JointOutcome[]): Decision {
     const app = outcomes[0]!;
     const others = outcomes.slice(1);
-    const decision = decisionFrom(app);
+    const now = clock.now();
+    const decision = decisionFrom(app, now);
     if (others.length === 0) return decision;
-    const { code, allowed, retryAfterMs, source, rule } = outcomes[decisiveOutcome(outcomes)]!;
+    const { code, allowed, retryAfterMs, source, rule } = outcomes[decisiveOutcome(outcomes, now)]!;
     decision.source = source === "local" ? (others.findLast((one) => one.source !== "local") ?? app).source : source;
     decision.allowed = allowed;
     decision.code = code;
     decision.retryAfterMs = allowed ? 0 : retryAfterMs;
     decision.appCode = app.code;
     if (code !== OK) decision.limitName = rule?.name;
-    decision.limits = others.map(limitDecision);
+    decision.limits = others.map((one) => limitDecision(one, now));
     return decision;
   }
 
@@ -202,6 +219,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
     alone: createLimitsAlone({
       match: (request) => matchLimits(rules, request, sha1),
       bucketOf,
+      now: clock.now,
       payments,
       shared: options.shared,
     }),

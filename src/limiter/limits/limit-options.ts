@@ -3,34 +3,39 @@
 import { parseNetwork } from "../../core/address.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { standardProfile } from "../../core/cost.js";
+import { hostName } from "../../core/host.js";
 import type { OnStoreFailure } from "../../core/limits.js";
+import { canonicalPath, decoded, pathValue } from "../../core/path.js";
 import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../descriptors/limit-rules.js";
-import { parsePattern } from "../../descriptors/pattern.js";
+import { type Pattern, parsePattern } from "../../descriptors/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
 export interface LimitOptions {
   name: string;
   /** `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME` */
-  key?: string[];
-  match?: {
-    route?: string[];
-    path?: string[];
-    method?: string[];
-    app?: string[];
-    header?: { name: string; value: string }[];
-  };
+  key?: string[] | undefined;
+  match?:
+    | {
+        route?: string[] | undefined;
+        path?: string[] | undefined;
+        method?: string[] | undefined;
+        app?: string[] | undefined;
+        header?: { name: string; value: string }[] | undefined;
+      }
+    | undefined;
   /** `10/s`, `5/min`, `1000/h`, `50000/day` */
   rate: string;
   burst?: number | undefined;
-  count?: "request" | "cost";
-  ipv4Prefix?: number;
-  ipv6Prefix?: number;
-  allow?: string[];
-  deny?: string[];
-  invalidValues?: "reject" | "ignore";
-  dryRun?: boolean;
-  priority?: number;
-  onStoreFailure?: OnStoreFailure;
+  count?: "request" | "cost" | undefined;
+  ipv4Prefix?: number | undefined;
+  ipv6Prefix?: number | undefined;
+  pathCase?: "sensitive" | "insensitive" | undefined;
+  allow?: string[] | undefined;
+  deny?: string[] | undefined;
+  invalidValues?: "reject" | "ignore" | undefined;
+  dryRun?: boolean | undefined;
+  priority?: number | undefined;
+  onStoreFailure?: OnStoreFailure | undefined;
 }
 
 export interface LimitedRoute extends RouteEntry {
@@ -67,8 +72,14 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
   const { name, key = [], match = {}, count = "request", ipv4Prefix = 32, ipv6Prefix = 64 } = limit;
   const { allow = [], deny = [], invalidValues = "reject" } = limit;
   const naming = routes.filter((route) => route.limits.includes(name)).map((route) => route.name);
-  const list = key[0] === "ip" ? networkList : textList;
-  const paths = match.path ?? [];
+  const ignoresPathCase = limit.pathCase === "insensitive";
+  const cased = (path: string) => (ignoresPathCase ? path.toLowerCase() : path);
+  const paths = (match.path ?? []).map(bytesOf);
+  const list = (values: string[]) => {
+    if (key[0] === "ip") return networkList(values);
+    if (key[0] === "path") return textList(values.map((value) => cased(pathValue(bytesOf(value)))));
+    return textList(values.map(key[0] === "host" ? hostName : bytesOf));
+  };
   return {
     name,
     key: key.map((part) =>
@@ -77,10 +88,12 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
         : { kind: part, header: "" },
     ),
     match: {
-      isEmpty: naming.length === 0 && Object.values(match).every((list) => list.length === 0),
+      isEmpty: naming.length === 0 && Object.values(match).every((list) => (list ?? []).length === 0),
       routes: [...new Set([...(match.route ?? []), ...naming])],
-      prefixes: paths.filter((path) => !path.includes("*")),
-      patterns: paths.filter((path) => path.includes("*")).map(parsePattern),
+      prefixes: paths
+        .filter((path) => !path.includes("*"))
+        .map((path) => cased(canonicalPath(path).replace(/\/$/, ""))),
+      patterns: paths.filter((path) => path.includes("*")).map((path) => pathPattern(path).map(cased)),
       methods: match.method ?? [],
       apps: match.app ?? [],
       headers: (match.header ?? []).map((header) => ({
@@ -92,6 +105,7 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     countsCost: count === "cost",
     bitsOf4: ipv4Prefix,
     bitsOf6: ipv6Prefix,
+    ignoresPathCase,
     allow: list(allow),
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
@@ -119,7 +133,10 @@ function bucketLimits({ name, rate, burst, ...limit }: LimitOptions): LimitRule[
 /** As values of requests are: one character per byte. */
 export const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("latin1");
 
-const textList = (values: string[]): ValueList => ({ texts: values.map(bytesOf), networks: [] });
+/** A slash at the end makes no difference. */
+const pathPattern = (path: string): Pattern => parsePattern(path.replace(/(?<=.)\/$/, "")).map(decoded);
+
+const textList = (texts: string[]): ValueList => ({ texts, networks: [] });
 const networkList = (values: string[]): ValueList => ({
   texts: [],
   networks: values.map((value) => {
@@ -132,6 +149,6 @@ const networkList = (values: string[]): ValueList => ({
 /** Routes of a host first, then by length: the first that matches is the route of a request. */
 export function inOrder(routes: readonly Omit<LimitedRoute, "limits">[]): RouteEntry[] {
   return routes
-    .map(({ name, host, path }) => ({ name, host, path }))
+    .map(({ name, host, path }) => ({ name, host: hostName(host), path: canonicalPath(path) }))
     .sort((a, b) => Number(a.host === "") - Number(b.host === "") || b.path.length - a.path.length);
 }

@@ -1,9 +1,11 @@
 /** Values of limits as operators write them: the bucket of a value, and the value of a bucket. */
 import { networkText } from "../../core/address.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { escapeBytes } from "../../core/platform.js";
-import { BUCKET_PREFIX, bucketId, hostName, type LimitRule } from "../../descriptors/limit-rules.js";
-import { normalPath } from "../../descriptors/path.js";
+import { hostName } from "../../core/host.js";
+import { VALUE_PREFIX } from "../../core/keys.js";
+import { pathValue } from "../../core/path.js";
+import { escapeBytes, lowerText } from "../../core/platform.js";
+import { bucketId, type LimitRule } from "../../descriptors/limit-rules.js";
 import { sha1 } from "./limit-checks.js";
 import { bytesOf } from "./limit-options.js";
 
@@ -21,21 +23,24 @@ export function bucketOfValue(rule: LimitRule, value: string): { id: string } | 
   for (const [i, { kind }] of rule.key.entries()) {
     const normal = normalValue(kind, parts[i]!, rule);
     if (normal === "" && kind === "ip") return `must be an address, not ${JSON.stringify(parts[i])}`;
-    values.push(escapeBytes(bytesOf(normal)));
+    values.push(escapeBytes(normal));
   }
   return { id: bucketId(rule.name, values.join(":"), sha1) };
 }
 
-function normalValue(kind: string, value: string, { bitsOf4, bitsOf6 }: LimitRule): string {
+/** As bytes. */
+function normalValue(kind: string, value: string, { bitsOf4, bitsOf6, ignoresPathCase }: LimitRule): string {
   if (kind === "ip") return networkText(value, bitsOf4, bitsOf6);
   if (kind === "host") return hostName(value);
-  return kind === "path" ? normalPath(value) : value;
+  if (kind !== "path") return bytesOf(value);
+  const path = pathValue(bytesOf(value));
+  return ignoresPathCase ? lowerText(path) : path;
 }
 
 /** The value of a bucket as text. Digests cannot be reversed. */
 export function valueOfBucket(id: string, limit: string): string {
-  const escaped = id.slice(BUCKET_PREFIX.length + limit.length + 1);
-  if (escaped === "_o") return "(further values)";
+  const escaped = id.slice(VALUE_PREFIX.length + limit.length + 1);
+  if (escaped.startsWith("_o")) return `(further values${escaped === "_o" ? "" : ` ${escaped.slice(2)}`})`;
   if (escaped.startsWith("_x")) return `(long value ${escaped.slice(2, 14)}…)`;
   return escaped
     .split(":")
@@ -46,7 +51,7 @@ export function valueOfBucket(id: string, limit: string): string {
     .join(SEPARATOR);
 }
 
-export const bucketPrefix = (limit: string) => `${BUCKET_PREFIX}${limit}:`;
+export const bucketPrefix = (limit: string) => `${VALUE_PREFIX}${limit}:`;
 
 /** Enough to fill any bucket. */
 export const FILL_UP = MAX_TOKENS;

@@ -1,5 +1,6 @@
 /** The limits of a request without its app, as Envoy's rate limit service decides about them. */
 import { DENIED, INVALID_ARGUMENT, OK } from "../../core/codes.js";
+import { REQUESTS, TOKENS } from "../../core/response-headers.js";
 import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../../descriptors/limit-rules.js";
 import { newOutcome } from "../../engine/account.js";
 import { decisiveOutcome } from "../../engine/together.js";
@@ -19,25 +20,35 @@ export interface LimitsOutcome {
 
 export interface LimitsAloneOptions {
   match(request: RequestAttributes): MatchedLimits;
-  bucketOf(rule: LimitRule, id: string): LimiterAccount;
+  bucketOf(rule: LimitRule, id: string, request: RequestAttributes): LimiterAccount;
+  now(): number;
   payments: ReturnType<typeof createJointPayments>;
   shared: ReturnType<typeof createSharedState>;
 }
 
 const invalidRequest = (): LimitsOutcome => ({ allowed: false, code: INVALID_ARGUMENT, retryAfterMs: 0, limits: [] });
 
-function outcomeOf(outcomes: JointOutcome[]): LimitsOutcome {
-  const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes)]!;
-  return { allowed, code, retryAfterMs: allowed ? 0 : retryAfterMs, limits: outcomes.map(limitDecision) };
+function outcomeOf(outcomes: JointOutcome[], now: number): LimitsOutcome {
+  const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes, now)]!;
+  return {
+    allowed,
+    code,
+    retryAfterMs: allowed ? 0 : retryAfterMs,
+    limits: outcomes.map((one) => limitDecision(one, now)),
+  };
 }
 
-export function createLimitsAlone({ match, bucketOf, payments, shared }: LimitsAloneOptions) {
-  async function lookAt({ rule, id, denied }: LimitMatch): Promise<LimitDecision & { retryAfterMs: number }> {
-    const account = bucketOf(rule, id);
+export function createLimitsAlone({ match, bucketOf, now, payments, shared }: LimitsAloneOptions) {
+  async function lookAt(
+    { rule, id, denied }: LimitMatch,
+    request: RequestAttributes,
+  ): Promise<LimitDecision & { retryAfterMs: number }> {
+    const account = bucketOf(rule, id, request);
     const { code, allowed, remaining, limit, rate, retryAfterMs } = await shared.look(account);
     const { dryRun } = account.limits;
+    const unit = rule.countsCost ? TOKENS : REQUESTS;
     const own = denied ? { code: DENIED, allowed: dryRun } : { code, allowed };
-    return { name: rule.name, cost: 0, ...own, dryRun, remaining, limit, rate, retryAfterMs };
+    return { name: rule.name, cost: 0, ...own, dryRun, remaining, limit, rate, unit, retryAfterMs };
   }
 
   return {
@@ -48,17 +59,17 @@ export function createLimitsAlone({ match, bucketOf, payments, shared }: LimitsA
       if (matches.length === 0) return { allowed: true, code: OK, retryAfterMs: 0, limits: [] };
       const outcomes = matches.map(
         ({ rule, id, denied }) =>
-          ({ ...newOutcome(bucketOf(rule, id), request.method, hits), rule, denied }) as JointOutcome,
+          ({ ...newOutcome(bucketOf(rule, id, request), request.method, hits), rule, denied }) as JointOutcome,
       );
       const waiting = payments.takeLocally(outcomes) ? undefined : payments.takeOrRefuse(outcomes);
-      return waiting === undefined ? outcomeOf(outcomes) : waiting.then(() => outcomeOf(outcomes));
+      return waiting === undefined ? outcomeOf(outcomes, now()) : waiting.then(() => outcomeOf(outcomes, now()));
     },
 
     /** The limits that match, by their state in the store. Nothing is taken. */
     async look(request: RequestAttributes): Promise<LimitsOutcome> {
       const { invalid, matches } = match(request);
       if (invalid !== "") return invalidRequest();
-      const limits = await Promise.all(matches.map(lookAt));
+      const limits = await Promise.all(matches.map((match) => lookAt(match, request)));
       const refused = limits.find(({ allowed }) => !allowed);
       const { code = OK, retryAfterMs = 0 } = refused ?? {};
       return { allowed: refused === undefined, code, retryAfterMs, limits };
@@ -67,7 +78,7 @@ export function createLimitsAlone({ match, bucketOf, payments, shared }: LimitsA
     /** Returns tokens that any node has taken. False if the store does not reply. */
     async refund(request: RequestAttributes, hits: number): Promise<boolean> {
       const { matches } = match(request);
-      const done = await Promise.all(matches.map(({ rule, id }) => shared.refund(bucketOf(rule, id), hits)));
+      const done = await Promise.all(matches.map(({ rule, id }) => shared.refund(bucketOf(rule, id, request), hits)));
       return !done.includes(false);
     },
   };

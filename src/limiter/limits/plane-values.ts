@@ -1,12 +1,13 @@
 /** Bounds the values of limits that one data plane uses: a faulty or hostile one must fill neither the store nor this process. */
-import { limitOfBucket, overflowId } from "../../descriptors/limit-rules.js";
+import { isOverflow, limitOfBucket } from "../../descriptors/limit-rules.js";
+import { createPlaneBudgets, type PlaneBudgets } from "../../shared/access/plane-budgets.js";
 import type { Clock } from "../../shared/clock.js";
 
 export interface PlaneValuesOptions {
   /** Values that a worker of a data plane remembers at a time. */
   maxValues(): number;
   clock: Clock;
-  /** Called once per period in which a data plane uses too many. */
+  /** Called once a minute in which a data plane uses too many. */
   exceeded(plane: string, most: number): void;
 }
 
@@ -16,56 +17,32 @@ export const TOO_MANY_VALUES =
 
 /** A data plane may have several workers, and their values change. */
 const PER_MAX_VALUES = 10;
-const PERIOD_MS = 60_000;
+/** Planes that share the common token may be many. */
+const [COMMON_FACTOR, LEAST_IN_COMMON] = [4, 10_000];
 
-interface Used {
-  since: number;
-  /** Hashes of the buckets: clients choose long names. */
-  buckets: Set<number>;
-  isExceeded: boolean;
+/** @param isCommon for all planes that share the common token */
+export function mostValues(maxValues: number, isCommon: boolean): number {
+  const most = maxValues * PER_MAX_VALUES;
+  return isCommon ? Math.max(most * COMMON_FACTOR, LEAST_IN_COMMON) : most;
 }
 
-export type PlaneValues = ReturnType<typeof createPlaneValues>;
+export type PlaneValues = ReturnType<typeof planeValues>;
 
-export function createPlaneValues({ maxValues, clock, exceeded }: PlaneValuesOptions) {
-  /** The names are configured, so their number is bounded. */
-  const planes = new Map<string, Used>();
+export function createPlaneValues({ maxValues, clock, exceeded }: PlaneValuesOptions): PlaneValues {
+  return planeValues(
+    createPlaneBudgets({
+      most: (_, isCommon) => mostValues(maxValues(), isCommon),
+      clock,
+      exceeded: (plane, _, most) => exceeded(plane, most),
+    }),
+  );
+}
 
-  function usedBy(plane: string): Used {
-    const now = clock.now();
-    const known = planes.get(plane);
-    if (known !== undefined && now - known.since < PERIOD_MS) return known;
-    const used = { since: now, buckets: new Set<number>(), isExceeded: false };
-    planes.set(plane, used);
-    return used;
-  }
-
+export function planeValues(budgets: PlaneBudgets) {
   return {
-    /**
-     * Whether the data plane may use this bucket. False for a value, if it has used too many others in this period. Planes that
-     * share the common token have no name, and are not bounded: they cannot be told apart.
-     */
+    /** Whether the data plane may use this bucket. False for a value, if it uses too many others. */
     admits(plane: string, id: string): boolean {
-      const limit = plane === "" ? "" : limitOfBucket(id);
-      if (limit === "" || id === overflowId(limit)) return true;
-      const used = usedBy(plane);
-      const hash = hashOf(id);
-      if (used.buckets.has(hash)) return true;
-      const most = maxValues() * PER_MAX_VALUES;
-      if (used.buckets.size < most) {
-        used.buckets.add(hash);
-        return true;
-      }
-      if (!used.isExceeded) exceeded(plane, most);
-      used.isExceeded = true;
-      return false;
+      return limitOfBucket(id) === "" || isOverflow(id) || budgets.uses(plane, "values", id);
     },
   };
-}
-
-/** FNV-1a, 32 bits. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return hash >>> 0;
 }

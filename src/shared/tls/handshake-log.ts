@@ -2,6 +2,7 @@
 import type { TLSSocket } from "node:tls";
 import { type Clock, systemClock } from "../clock.js";
 import type { Log } from "../log.js";
+import { createThrottle } from "../throttle.js";
 
 export interface HandshakeLogOptions {
   /** The option that has the certificate. */
@@ -15,13 +16,11 @@ export interface HandshakeLogOptions {
 const LINES_PER_SECOND = 5;
 
 export function createHandshakeLog({ name, log, failed, clock = systemClock }: HandshakeLogOptions) {
-  let inSecond = 0;
-
-  function nextSecond(): void {
-    const suppressed = inSecond - LINES_PER_SECOND;
-    if (suppressed > 0) log.info({ name, suppressed }, "more TLS handshakes failed in the same second");
-    inSecond = 0;
-  }
+  const throttle = createThrottle({
+    clock,
+    perSecond: () => LINES_PER_SECOND,
+    suppressed: (_kind, suppressed) => log.info({ name, suppressed }, "more TLS handshakes failed in the same second"),
+  });
 
   return (error: NodeJS.ErrnoException, socket: TLSSocket, client: string | undefined): void => {
     // Of a client certificate that was rejected. Node then reports only that the connection was closed.
@@ -32,8 +31,7 @@ export function createHandshakeLog({ name, log, failed, clock = systemClock }: H
       return;
     }
     failed?.();
-    if (inSecond === 0) clock.after(1_000, nextSecond);
-    if (++inSecond > LINES_PER_SECOND) return;
+    if (!throttle.admits("failed")) return;
     const reason = rejected ? `client certificate rejected: ${String(rejected)}` : (error.code ?? error.message);
     log.info({ name, reason, client }, "TLS handshake failed");
   };

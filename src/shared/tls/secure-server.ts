@@ -2,6 +2,8 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
+import { every } from "../background.js";
+import { setAccepted } from "../connection-limits.js";
 import type { TlsFiles } from "./tls-files.js";
 
 export interface SecureServerOptions {
@@ -33,6 +35,8 @@ export function secureServer(server: Server, options: SecureServerOptions): void
   /** Sockets whose handshake has not ended, by address of the client: the server does not know them yet. */
   const pending = new Map<string, Socket>();
   secure.on("secureConnection", (socket: TLSSocket) => {
+    const accepted = pending.get(clientOf(socket));
+    if (accepted !== undefined) setAccepted(socket, accepted);
     pending.delete(clientOf(socket));
     for (const each of accept) each.call(server, socket);
   });
@@ -53,12 +57,11 @@ export function secureServer(server: Server, options: SecureServerOptions): void
     secure.emit("connection", socket);
   });
   server.once("listening", () => {
-    const sweep = setInterval(() => {
+    const stop = every(SWEEP_MS, () => {
       if (server.listening) return;
-      clearInterval(sweep);
+      stop();
       for (const socket of pending.values()) socket.destroy();
-    }, SWEEP_MS);
-    sweep.unref();
+    });
   });
 }
 
