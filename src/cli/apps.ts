@@ -1,5 +1,5 @@
 /** `tollgate apps`: lists all apps with limits, balances and refusals. */
-import type { AppsReply } from "../service/operations/contract/contract.js";
+import type { AppsReply, Refusal } from "../service/operations/contract/contract.js";
 import { FINE, readChoice } from "./command.js";
 import { operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
@@ -23,7 +23,7 @@ const MAX_APPS = 100_000;
 const help = `Usage: tollgate apps [--sort ${sortNames.join("|")}] [--limit N]
 
 Lists every app with its limits, the tokens in its bucket, its debt, and its requests and refusals since the service
-started, and then the descriptor limits of \`rate_limits\`.
+started, and then the descriptor limits of \`rate_limits\`. What a dry run admitted is counted as "would refuse", never as refused.
 
   --sort   name; requests, refused or debt in descending order; tokens or priority in ascending order (default: requests)
   --limit  maximum number of apps to show (default: 50)
@@ -52,15 +52,15 @@ export function sortedApps(apps: AppNumbers[], sort: Sort): AppNumbers[] {
 
 export function appsLines(reply: AppsReply, columns: number): string[] {
   const { apps, total, cluster, timestamp } = reply;
-  const titles = ["app", ">requests", ">refused", ">tokens", ">burst", ">rate/s", ">debt", ">prio", "last refusal"];
+  const hasDryRun = apps.some((app) => app.dry_run_rejected > 0);
+  const dryTitle = hasDryRun ? [WOULD_REFUSE] : [];
+  const titles = ["app", ">requests", ">refused", ...dryTitle, ">tokens", ">burst", ">rate/s", ">debt", ">prio"];
   const spare = ["prio", "debt", "rate/s", "burst", "tokens", "last refusal"];
   const rows = apps.map((app) => {
     const { name, tokens, burst, debt, lastRefusal } = appCells(app, timestamp);
-    const refused = app.dry_run ? `(${whole(app.dry_run_rejected)})` : whole(app.rejected);
     return [
       name,
-      whole(app.requests),
-      app.rejected > 0 ? toned("warning", refused) : refused,
+      ...countCells(app, hasDryRun),
       tokens,
       burst,
       amount(app.guaranteed),
@@ -72,21 +72,37 @@ export function appsLines(reply: AppsReply, columns: number): string[] {
   const foot =
     `cluster: ${known(cluster.tokens)} of ${whole(cluster.capacity)} tokens, ${amount(cluster.rate)}/s; ` +
     `${apps.length < total ? `${whole(apps.length)} of ` : ""}${counted(total, "app")}`;
-  return [...tableLines(titles, rows, columns, { spare }), toned("faint", foot), ...limitLines(reply, columns)];
+  return [
+    ...tableLines([...titles, "last refusal"], rows, columns, { spare }),
+    toned("faint", foot),
+    ...limitLines(reply, columns),
+  ];
 }
 
 function limitLines({ descriptor_limits: limits }: AppsReply, columns: number): string[] {
   if (limits.length === 0) return [];
-  const rows = limits.map(({ limit, requests, rejected, dry_run, dry_run_rejected, rate, burst }) => {
-    const refused = dry_run ? `(${whole(dry_run_rejected)})` : whole(rejected);
-    return [limit, whole(requests), rejected > 0 ? toned("warning", refused) : refused, rate, whole(burst)];
+  const hasDryRun = limits.some((one) => one.dry_run_rejected > 0);
+  const rows = limits.map((one) => {
+    const name = one.dry_run ? `${one.limit} (dry run)` : one.limit;
+    return [name, ...countCells(one, hasDryRun), one.rate, whole(one.burst)];
   });
-  return [
-    "",
-    ...tableLines(["descriptor limit", ">requests", ">refused", ">rate", ">burst"], rows, columns, {
-      spare: ["burst"],
-    }),
-  ];
+  const counts = [">requests", ">refused", ...(hasDryRun ? [WOULD_REFUSE] : [])];
+  return ["", ...tableLines(["descriptor limit", ...counts, ">rate", ">burst"], rows, columns, { spare: ["burst"] })];
+}
+
+/** What a dry run admitted. It is never part of the refusals. */
+export const WOULD_REFUSE = ">would refuse";
+
+interface Counts {
+  requests: number;
+  rejected: number;
+  dry_run_rejected: number;
+}
+
+/** Requests, refusals and, if some row has them, requests that a dry run admitted. */
+export function countCells({ requests, rejected, dry_run_rejected: passed }: Counts, hasDryRun: boolean): string[] {
+  const refused = rejected > 0 ? toned("warning", whole(rejected)) : whole(rejected);
+  return [whole(requests), refused, ...(hasDryRun ? [whole(passed)] : [])];
 }
 
 /** Cells that the tables of `tollgate apps` and `tollgate status` have in common. */
@@ -96,8 +112,14 @@ export function appCells({ app_id, dry_run, l2_tokens, burst, debt, last_refusal
     tokens: known(l2_tokens),
     burst: whole(burst),
     debt: debt !== null && debt > 0 ? toned("warning", whole(debt)) : known(debt),
-    lastRefusal: last === null ? "" : `${last.code}, ${ago(last.timestamp, Date.parse(now))}`,
+    lastRefusal: last === null ? "" : `${reasonText(last)}, ${ago(last.timestamp, Date.parse(now))}`,
   };
+}
+
+/** The code, by which limit if it was not that of the app, and whether a dry run admitted the request. */
+export function reasonText({ code, limit_name, dry_run }: Pick<Refusal, "code" | "limit_name" | "dry_run">): string {
+  const by = limit_name === undefined ? "" : ` by ${limit_name}`;
+  return dry_run ? `would refuse: ${code}${by}` : `${code}${by}`;
 }
 
 /** Null: the store is unavailable. */

@@ -19,10 +19,11 @@ export const borrow = operatorCommand({
   help: `Usage: tollgate borrow APP AMOUNT
 
 Adds idle tokens of the cluster to the bucket of the app. Its debt grows by 120 % of them and is repaid from its refill.
-The debt is limited to half of the guaranteed quota. Exit code 1 if this is refused.
+The app needs borrow: true, and gets at most half of what its guaranteed rate brings in one second. To raise a limit, use
+tollgate config put. Exit code 1 if this is refused.
 
 Examples:
-  tollgate borrow video-service 500 --reason "live event"
+  tollgate borrow video-service 500 --reason "one large upload"
 `,
   isOrder: true,
   words: ["APP", "AMOUNT"],

@@ -42,8 +42,12 @@ export const command: Command = {
     }
     if (!values.json) {
       const config = configOrThrow(file, loaded);
-      const { apps, routes, upstreams } = counts(config);
-      const found = `${counted(apps, "app")}, ${counted(routes, "route")}, ${counted(upstreams, "upstream")}`;
+      const { apps, routes, upstreams, limits, domains } = counts(config);
+      const found = [
+        ...[counted(apps, "app"), counted(routes, "route"), counted(upstreams, "upstream")],
+        ...(limits === 0 ? [] : [counted(limits, "limit")]),
+        ...(domains === 0 ? [] : [`${counted(domains, "domain")} of rate_limits`]),
+      ].join(", ");
       return `${file} is valid: ${found}\n${warningText(configWarnings(config))}`;
     }
     const { config, problems } = loaded;
@@ -65,8 +69,11 @@ function warningText(warnings: Warning[]): string {
 }
 
 function counts(config: Config) {
-  const { routes, upstreams } = config;
-  return { apps: appLimits(config).length, routes: routes.length, upstreams: Object.keys(upstreams).length };
+  const { routes, upstreams, limits, rate_limits } = config;
+  return {
+    ...{ apps: appLimits(config).length, routes: routes.length, upstreams: Object.keys(upstreams).length },
+    ...{ limits: limits.length, domains: rate_limits.length },
+  };
 }
 
 /** Throws an error that lists all problems. */

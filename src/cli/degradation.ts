@@ -1,4 +1,4 @@
-/** `tollgate degradation`: shows, pins or unpins the degradation level. */
+/** `tollgate degradation`: gets, sets or clears the degradation level. */
 import * as contract from "../service/operations/contract/contract.js";
 import { textOption } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
@@ -14,9 +14,9 @@ The level depends on the latency and the errors of the store:
   1  slow: leases twice as large, reports half as often
   2  very slow: leases five times as large, requests do not wait for the store
   3  unavailable: each app follows its on_store_failure
-An operator can pin the level of one service and its workers for a limited time.
+set pins the level of one service and its workers for a limited time; clear ends that.
 
-  --for TIME  duration of the pin (default: 5m; maximum: 1d)
+  --for TIME  how long set applies (default: 5m; maximum: 1d)
 
 Examples:
   tollgate degradation

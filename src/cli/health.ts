@@ -1,4 +1,4 @@
-/** `tollgate health`: checks whether a service is live, ready and healthy. */
+/** `tollgate health`: checks whether a service is live, serving, ready and healthy. */
 
 import * as contract from "../service/operations/contract/contract.js";
 import { FINE, flagOption, UNHEALTHY } from "./command.js";
@@ -6,19 +6,20 @@ import { actionCommand, show } from "./control/operator-command.js";
 import { counted, latency, span, whole } from "./numbers.js";
 import { type Tone, tableLines, toned } from "./printing.js";
 
-const help = `Usage: tollgate health [live|ready|deep] [--strict]
+const help = `Usage: tollgate health [live|serving|ready|deep] [--strict]
 
-  live   whether the process runs
-  ready  whether store, workers and configuration are available
-  deep   the state of every component, and the nodes of the cluster (default)
+  live     whether the process runs
+  serving  whether it can decide requests, if only by on_store_failure: for readiness probes
+  ready    whether store, workers and configuration are available
+  deep     the state of every component, and the nodes of the cluster (default)
 
-live and ready need no token. Exit code 5 if the service is not ready or unhealthy.
+live, serving and ready need no token. Exit code 5 if the service does not serve, is not ready or unhealthy.
 
   --strict  exit code 5 also if it is degraded
 
 Examples:
   tollgate health
-  tollgate health ready --timeout 2s     in a container health check
+  tollgate health serving --timeout 2s     in the readiness probe of a container
 `;
 
 export const command = actionCommand({
@@ -29,6 +30,9 @@ export const command = actionCommand({
     live: {
       run: (call) =>
         show(call, { path: "/health/live", reply: contract.liveReply }, ({ status }) => [toned("good", status)]),
+    },
+    serving: {
+      run: (call) => show(call, { path: "/health/serving", reply: contract.servingReply }, servingLines, servingCode),
     },
     ready: {
       run: (call) => show(call, { path: "/health/ready", reply: contract.readyReply }, readyLines, readyCode),
@@ -42,6 +46,13 @@ export const command = actionCommand({
     },
   },
 });
+
+const servingCode = ({ serving }: contract.ServingReply) => (serving ? FINE : UNHEALTHY);
+
+export function servingLines({ serving, state, workers }: contract.ServingReply): string[] {
+  const listening = `${whole(workers.listening)} of ${counted(workers.expected, "worker")}`;
+  return [`${serving ? toned("good", "serving") : toned("bad", "not serving")}: ${state}, ${listening}`];
+}
 
 const readyCode = ({ ready: isReady }: contract.ReadyReply) => (isReady ? FINE : UNHEALTHY);
 

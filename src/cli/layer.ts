@@ -8,12 +8,17 @@ import { readWhole } from "./numbers.js";
 import { escaped, toned } from "./printing.js";
 
 const help = `Usage: tollgate config get
+       tollgate config export
        tollgate config put FILE [--revision N]
+       tollgate config restore
        tollgate config clear
 
 The layer in the store overrides the configuration files of all services of the cluster, at once. It is validated
-together with the file before it is written; an invalid one is rejected. get does not show secrets.
+together with the file before it is written; an invalid one is rejected. Neither get nor export shows secrets.
 
+  get           the layer in the store
+  export        the layer in force on this service, also if the store was emptied: a backup that put accepts
+  restore       writes the layer in force, secrets included, back to a store that was emptied
   put FILE      a YAML or JSON file with options; - reads stdin. Replaces the whole layer
   --revision N  write only if the layer still has this revision, as shown by get
 
@@ -37,6 +42,13 @@ export const command = actionCommand({
         return { reply, lines: () => layerLines(reply), exitCode: FINE };
       },
     },
+    export: {
+      async run({ client }) {
+        const reply = await client.call({ path, reply: contract.layerReply });
+        return { reply: reply.active, lines: () => layerLines({ ...reply, ...reply.active }), exitCode: FINE };
+      },
+    },
+    restore: { run: (call) => write(call, {}, { method: "POST", path: `${path}/restore` }) },
     put: {
       words: ["FILE"],
       options: ["revision"],
@@ -52,9 +64,13 @@ export const command = actionCommand({
   },
 });
 
-function write(call: Omit<OperatorCall, "values">, layer: object): Promise<Answer> {
+function write(
+  call: Omit<OperatorCall, "values">,
+  layer: object,
+  where: { method: "PUT" | "POST"; path: string } = { method: "PUT", path },
+): Promise<Answer> {
   const body = { ...layer, ...call.signature };
-  return show(call, { method: "PUT", path, body, reply: contract.layerReply }, (reply) => {
+  return show(call, { ...where, body, reply: contract.layerReply }, (reply) => {
     const names = Object.keys(reply.config);
     const what = names.length === 0 ? "the layer is empty" : `the layer sets ${names.join(", ")}`;
     return [`revision ${reply.revision}: ${what}; configuration ${toned("strong", reply.config_version)}`];

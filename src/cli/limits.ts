@@ -1,9 +1,10 @@
 /** `tollgate usage`, `tollgate reset` and `tollgate top-up`: limits of `limits` and the buckets of their values. */
 import * as contract from "../service/operations/contract/contract.js";
+import { countCells, WOULD_REFUSE } from "./apps.js";
 import { FINE } from "./command.js";
 import { type Answer, expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
-import { ago, counted, readWhole, span, whole } from "./numbers.js";
-import { tableLines, toned } from "./printing.js";
+import { ago, counted, percentOf, readWhole, span, whole } from "./numbers.js";
+import { tableLines, toned, wrapped } from "./printing.js";
 
 type Words = Pick<OperatorCall, "client" | "columns" | "words">;
 
@@ -22,8 +23,9 @@ export function showUsage(
 export const usage = operatorCommand({
   help: `Usage: tollgate usage [LIMIT [VALUE]]
 
-Lists all limits, those of \`rate_limits\` with their requests and refusals. With a LIMIT of \`limits\`, shows its use: of one
+Lists all limits with their requests and refusals since the service started. With a LIMIT of \`limits\`, shows its use: of one
 value, or of the values with the most spent tokens. The parts of a VALUE are separated by commas, in the order of the key.
+A request counts as refused at each limit that refused it. What a dry run admitted is counted as "would refuse".
 A limit of \`rate_limits\` is named as in the list; its values are not stored, so only the use of a given VALUE is shown.
 
 Examples:
@@ -41,40 +43,49 @@ Examples:
 
 export function limitsLines({ limits, descriptors, timestamp }: contract.LimitsReply, columns: number): string[] {
   const name = (text: string, isDry: boolean) => (isDry ? `${text} (dry run)` : text);
-  const rows = limits.map(({ limit, key, rate, burst, count, dry_run }) => [
+  const isDry = ({ dry_run_rejected }: { dry_run_rejected: number }) => dry_run_rejected > 0;
+  const dryRules = limits.some(({ decisions }) => decisions !== null && isDry(decisions));
+  const dryDescriptors = descriptors.some(isDry);
+  const countTitles = (hasDry: boolean) => [">requests", ">refused", ...(hasDry ? [WOULD_REFUSE] : [])];
+  const rows = limits.map(({ limit, key, rate, burst, count, dry_run, decisions }) => [
     name(limit, dry_run),
     key.length === 0 ? "all requests" : key.join(", "),
     rate,
     whole(burst),
+    ...(decisions === null ? countTitles(dryRules).map(() => "?") : countCells(decisions, dryRules)),
     count === "cost" ? "cost" : "requests",
   ]);
   const counts = descriptors.map((one) => [
     name(one.name, one.dry_run),
     one.rate,
-    whole(one.requests),
-    one.rejected > 0 ? toned("warning", whole(one.rejected)) : whole(one.rejected),
+    ...countCells(one, dryDescriptors),
     one.last_refusal === null ? "" : ago(one.last_refusal, Date.parse(timestamp)),
   ]);
   if (rows.length + counts.length === 0) return ["no limits are configured besides apps"];
   return [
     ...(rows.length === 0
       ? []
-      : tableLines(["limit", "key", ">rate", ">burst", "counts"], rows, columns, { spare: ["counts", "burst"] })),
+      : tableLines(["limit", "key", ">rate", ">burst", ...countTitles(dryRules), "counts"], rows, columns, {
+          spare: ["counts", "burst"],
+        })),
     ...(rows.length > 0 && counts.length > 0 ? [""] : []),
     ...(counts.length === 0
       ? []
-      : tableLines(["rate limit of Envoy", ">rate", ">requests", ">refused", "last refusal"], counts, columns, {
+      : tableLines(["rate limit of Envoy", ">rate", ...countTitles(dryDescriptors), "last refusal"], counts, columns, {
           spare: ["last refusal"],
         })),
   ];
 }
 
 export function usageLines(reply: contract.LimitUsageReply, columns: number): string[] {
-  const { limit, key, rate, burst, count, dry_run, in_use, values } = reply;
+  const { limit, key, rate, burst, count, dry_run, decisions, in_use, values } = reply;
   const per = key.length === 0 ? "for all requests" : `per ${key.join(", ")}`;
-  const dry = dry_run ? toned("warning", "  dry run: nothing is refused") : "";
-  const head = `${toned("strong", limit)}  ${rate} ${per}, burst ${whole(burst)}, counted by ${count}${dry}`;
-  if (values.length === 0) return [head, "no value is in use"];
+  const dry = dry_run ? toned("warning", "  dry run: this limit refuses nothing") : "";
+  const head = [
+    `${toned("strong", limit)}  ${rate} ${per}, burst ${whole(burst)}, counted by ${count}${dry}`,
+    ...(decisions === null ? [] : [decisionsLine(decisions)]),
+  ];
+  if (values.length === 0) return [...head, "no value is in use"];
   const rows = values.map(({ value, used, remaining, held, reset_seconds, spent }) => [
     value === "" ? "(none)" : value,
     whole(used),
@@ -85,10 +96,17 @@ export function usageLines(reply: contract.LimitUsageReply, columns: number): st
   ]);
   const titles = ["value", ">used", ">remaining", ">on leases", ">full in", ">spent"];
   return [
-    head,
+    ...head,
     ...tableLines(titles, rows, columns, { spare: ["spent", "on leases"] }),
     toned("faint", `${counted(in_use, "value")} in use`),
   ];
+}
+
+function decisionsLine(counts: NonNullable<contract.LimitUsageReply["decisions"]>): string {
+  const { requests, rejected, dry_run_rejected: passed } = counts;
+  const share = rejected > 0 ? toned("warning", `${whole(rejected)} refused`) : "0 refused";
+  const dry = passed > 0 ? `, ${whole(passed)} would be refused without a dry run` : "";
+  return `${counted(requests, "request")} counted by this service, ${share} (${percentOf(rejected, requests)})${dry}`;
 }
 
 export const reset = operatorCommand({
@@ -116,7 +134,7 @@ const MAX_AMOUNT = 1_000_000_000;
 export const topUp = operatorCommand({
   help: `Usage: tollgate top-up LIMIT VALUE AMOUNT
 
-Adds tokens to the bucket that a limit has for the value, up to its burst.
+Adds tokens to the bucket that a limit has for the value, up to its burst. Tokens on leases of nodes count towards the burst.
 
 Examples:
   tollgate top-up per-user ann 50
@@ -134,6 +152,11 @@ Examples:
   },
 });
 
-export function changeLines({ limit, value, added, remaining }: contract.LimitChangeReply): string[] {
-  return [`${toned("good", `${limit}: ${value} got ${counted(added, "token")}`)}, ${whole(remaining)} in the bucket`];
+export function changeLines(reply: contract.LimitChangeReply, columns: number): string[] {
+  const { limit, value, added, remaining, explanation } = reply;
+  const got = toned(added > 0 ? "good" : "warning", `${limit}: ${value} got ${counted(added, "token")}`);
+  return [
+    `${got}, ${whole(remaining)} in the bucket`,
+    ...(explanation === "" ? [] : wrapped(explanation, columns, "  ")),
+  ];
 }

@@ -12,6 +12,7 @@ const args = process.argv.slice(2);
 const endWaiting = showWaiting(args);
 const { text, exitCode, complaint } = await runCommandLine(args);
 endWaiting();
-process.stdout.write(text);
+// Nothing is written for a command without output: even that fails if stdout is a full disk.
+if (text !== "") process.stdout.write(text);
 if (complaint !== undefined) process.stderr.write(`tollgate: ${complaint}\n`);
 process.exitCode = exitCode;

@@ -7,13 +7,15 @@ import { toned, wrapped } from "./printing.js";
 
 const sources = ["all", "file", "store"] as const;
 
-const help = `Usage: tollgate reload [--source file|store|all] [--force]
+const help = `Usage: tollgate reload [--source file|store|all] [--force] [--confirm]
 
 Makes the service read its file, the layer in the store, or both, and apply changes at once. An invalid configuration is
-rejected with a list of its problems, and the current one stays in force.
+rejected with a list of its problems, and the current one stays in force. So does a file that removes most apps, routes or
+limits, because it may be truncated, and the loss of the layer in a store that was emptied, unless you confirm it.
 
-  --source  what to read (default: all)
-  --force   apply also if some changed options need a restart, or if nothing has changed
+  --source   what to read (default: all)
+  --force    apply also if some changed options need a restart, or if nothing has changed
+  --confirm  apply also if most apps, routes or limits are removed, or if the store has lost the layer
 
 Examples:
   tollgate reload
@@ -22,20 +24,23 @@ Examples:
 
 export const command = operatorCommand({
   help,
-  options: { source: { type: "string", default: "all" }, force: flagOption },
+  options: { source: { type: "string", default: "all" }, force: flagOption, confirm: flagOption },
   isOrder: true,
   run(call) {
     const source = readChoice("--source", call.values.source, sources);
-    const body = { source, force: call.values.force, ...call.signature };
+    const { force, confirm } = call.values;
+    // Services of an earlier version do not know `confirm`.
+    const body = { source, force, ...(confirm ? { confirm } : {}), ...call.signature };
     const path = "/admin/ratelimit/reload";
     return show(call, { method: "POST", path, body, reply: contract.reloadReply }, reloadLines);
   },
 });
 
 export function reloadLines(reply: contract.ReloadReply, columns: number): string[] {
-  const { status, config_version, previous_version: previous, apps_affected: apps, restart_needed: restart } = reply;
+  const { status, config_version, previous_version: previous, restart_needed: restart } = reply;
+  const affected = `${counted(reply.apps_affected, "app")} and ${counted(reply.limits_affected, "limit")} affected`;
   const version = toned("strong", config_version);
-  const change = `reloaded: version ${version}, previously ${previous}; ${counted(apps, "app")} affected`;
+  const change = `reloaded: version ${version}, previously ${previous}; ${affected}`;
   const lines = [status === "unchanged" ? `unchanged: version ${version}` : change];
   return restart.length === 0 ? lines : [...lines, ...wrapped(`needs a restart: ${restart.join(", ")}`, columns)];
 }

@@ -2,7 +2,8 @@
 import { catalog, type ScriptName } from "../scripts/catalog.js";
 import { readTlsFiles } from "../shared/tls/tls-files.js";
 import { StoreError } from "../store/errors.js";
-import { functionName, loadLibrary } from "../store/function-library.js";
+import { loadLibrary } from "../store/function-library.js";
+import { functionName } from "../store/function-names.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
 import { configOrThrow } from "./check-config.js";

@@ -9,6 +9,7 @@ import { withFileChecks } from "../config/tls-files.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
 import { startDemoTraffic } from "../service/process/demo-traffic.js";
+import { createLogWriter } from "../service/process/log-writer.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
 import { configOrThrow } from "./check-config.js";
 import { type Command, type OptionValues, readOptions, textOption, UsageError } from "./command.js";
@@ -58,7 +59,7 @@ export const command: Command = {
       const stopped = untilStopped(service);
       const listening = await Promise.race([service.ready, stopped]);
       if (demo !== undefined && listening !== undefined) {
-        process.stdout.write(greeting(listening, isOpen));
+        createLogWriter().write(greeting(listening, isOpen));
         traffic = startDemoTraffic({ url: `http://127.0.0.1:${listening.gateway?.port}` });
       } else if (listening !== undefined) {
         service.log.info({ url: dashboardUrl(config, listening) }, "dashboard");

@@ -11,8 +11,8 @@ import { watch } from "./status/watch.js";
 
 const help = `Usage: tollgate status [--watch [SECONDS]] [--apps N]
 
-Shows mode, requests, refusals, share of local decisions, latency, store, and the busiest apps of a service. Exit code 5
-if it is not in normal mode, but degraded, in an emergency, starting or stopping.
+Shows mode, degradation level, requests, refusals, share of local decisions, latency, store, and the busiest apps of a service.
+Exit code 5 if it is not in normal mode, but degraded, in an emergency, starting or stopping.
 
   --watch [SECONDS]  update every 2 seconds or at the given interval, with current rates; the space bar updates at once, q
                      or Ctrl-C ends. If stdout is not a terminal, prints one line per update

@@ -1,5 +1,6 @@
 /** `tollgate why`: explains why requests of an app are refused, with the balance of every layer and recent refusals. */
 import * as contract from "../service/operations/contract/contract.js";
+import { reasonText } from "./apps.js";
 import { expectApp, operatorCommand, show } from "./control/operator-command.js";
 import { showUsage } from "./limits.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
@@ -42,7 +43,7 @@ export function whyLines(reply: contract.AppReply, { columns, last }: { columns:
     `on store failure ${config.on_store_failure}`,
   ];
   return [
-    toned("strong", app_id) + (config.dry_run ? toned("warning", "  dry run: nothing is refused") : ""),
+    toned("strong", app_id) + (config.dry_run ? toned("warning", "  dry run: its own limit refuses nothing") : ""),
     ...wrapped(why, columns, "  "),
     "",
     ...wrapped(limits.join(", "), columns),
@@ -90,16 +91,31 @@ function leaseLines(leases: contract.AppReply["layers"]["l3"]["leases"], columns
 }
 
 function requestLines({ statistics }: contract.AppReply): string[] {
-  const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits, refusals } = statistics;
+  const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits } = statistics;
   if (requests === 0)
     return ["no requests of this app yet: nginx reports its decisions within a second, Envoy with a later request"];
   const parts = [
     `${counted(requests, "request")} counted by this service, ${whole(rejected)} refused (${percentOf(rejected, requests)})`,
-    ...(passed > 0 ? [`${whole(passed)} admitted by dry run`] : []),
+    ...(passed > 0 ? [`${whole(passed)} would be refused without a dry run`] : []),
     `${percent(hits)} decided locally`,
   ];
-  const reasons = Object.entries(refusals).sort(([, one], [, other]) => other - one);
-  return [parts.join(", "), ...reasons.map(([code, count]) => `  ${code}  ${toned("warning", whole(count))}`)];
+  return [parts.join(", "), ...reasonsOf(statistics).map(reasonLine)];
+}
+
+type Reason = contract.AppReply["statistics"]["reasons"][number];
+
+/** An older service counts by code only. */
+function reasonsOf({ reasons, refusals }: contract.AppReply["statistics"]): Omit<Reason, "layer">[] {
+  if (reasons.length > 0) return reasons;
+  return Object.entries(refusals)
+    .map(([code, total]) => ({ code, total, limit: null, dry_run: false }))
+    .sort((one, other) => other.total - one.total);
+}
+
+function reasonLine({ code, limit, dry_run, total }: Omit<Reason, "layer">): string {
+  const by = limit === null ? "" : limit === "*" ? " by a limit" : ` by ${limit}`;
+  const count = toned(dry_run ? "faint" : "warning", whole(total));
+  return dry_run ? `  would refuse: ${code}${by}  ${count}` : `  ${code}${by}  ${count}`;
 }
 
 function refusalLines({ last_refusals, timestamp }: contract.AppReply, columns: number, last: number): string[] {
@@ -115,7 +131,7 @@ function refusalLines({ last_refusals, timestamp }: contract.AppReply, columns: 
 }
 
 function refusalLine(refusal: contract.Refusal, now: number): string {
-  const { code, layer, method, cost, balance, retry_after_ms: retry, source, dry_run, node_id } = refusal;
+  const { layer, limit_name, method, cost, balance, retry_after_ms: retry, source, dry_run, node_id } = refusal;
   const wait =
     retry < 1_000 ? `${whole(retry)} ms` : retry < 10_000 ? `${perSecond(retry / 1000)} s` : span(retry / 1000);
   const facts = [
@@ -125,6 +141,7 @@ function refusalLine(refusal: contract.Refusal, now: number): string {
     source,
     node_id,
   ];
-  const reason = dry_run ? toned("faint", `${code} (admitted: dry run)`) : toned("warning", code);
-  return `  ${ago(refusal.timestamp, now)}  ${reason}  ${layer}  ${toned("faint", facts.join(", "))}`;
+  const reason = toned(dry_run ? "faint" : "warning", reasonText(refusal));
+  const place = limit_name === undefined ? `  ${layer}` : "";
+  return `  ${ago(refusal.timestamp, now)}  ${reason}${place}  ${toned("faint", facts.join(", "))}`;
 }

@@ -7,8 +7,9 @@
  * a caller does not give up just when the reply is sent, a decision that takes long is given up here before: 504.
  */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
+import { VALUE_PREFIX } from "../core/keys.js";
 import { isIdentifier } from "../core/platform.js";
-import { BUCKET_PREFIX, limitOfBucket, overflowId } from "../descriptors/limit-rules.js";
+import { limitOfBucket, overflowId } from "../descriptors/limit-rules.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { AccountDecision } from "../limiter/limits/limit-checks.js";
 import type { PlaneValues } from "../limiter/limits/plane-values.js";
@@ -46,7 +47,7 @@ const DECISION_PART = 0.75;
 export function createCheckApi({ limiter, paid, values, timeoutMs }: CheckApiOptions): HttpRoute {
   function decide(request: Asked[]): AccountDecision[] | Promise<AccountDecision[]> {
     const [{ id, cost }] = request as [Asked];
-    if (request.length > 1 || id.startsWith(BUCKET_PREFIX)) {
+    if (request.length > 1 || id.startsWith(VALUE_PREFIX)) {
       return limiter.takeTogetherForPlane(request) ?? request.map(() => UNKNOWN);
     }
     const decision = limiter.takeForPlane(id, cost);
@@ -85,7 +86,7 @@ export function createCheckApi({ limiter, paid, values, timeoutMs }: CheckApiOpt
     if (!decisions.every(({ allowed }) => allowed)) return [];
     return decisions.flatMap(({ app, code }, i) => {
       const { id, cost } = request[i]!;
-      return code === OK && cost > 0 ? [{ account: app, cost, isApp: !id.startsWith(BUCKET_PREFIX) }] : [];
+      return code === OK && cost > 0 ? [{ account: app, cost, isApp: !id.startsWith(VALUE_PREFIX) }] : [];
     });
   }
 

@@ -3,13 +3,16 @@ import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { DescriptorLimiter } from "../limiter/descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
-import { createPlaneValues, TOO_MANY_VALUES } from "../limiter/limits/plane-values.js";
+import { planeValues, TOO_MANY_VALUES } from "../limiter/limits/plane-values.js";
 import type { Quota } from "../quota/quota.js";
+import { type BudgetName, createPlaneBudgets, OVER_BUDGET } from "../shared/access/plane-budgets.js";
 import { systemClock } from "../shared/clock.js";
 import type { Log } from "../shared/log.js";
+import { createRouteTargets } from "../slots/route-targets.js";
 import type { SlotCalls, SlotKeeperObserver } from "../slots/slot-keeper-options.js";
 import { createEnvoyConnections } from "./access-log/envoy-connections.js";
 import { createRefunds } from "./access-log/refunds.js";
+import type { EnvoySocket } from "./access-log/route-connections.js";
 import { createAccessLogService } from "./access-log/service.js";
 import { createSettlement } from "./access-log/settlement.js";
 import { createCheckApi } from "./check-api.js";
@@ -30,6 +33,8 @@ export interface EnvoyServiceDependencies {
   /** Targets of an upstream that were found by DNS. */
   discoveredPods(upstream: string): string[] | undefined;
   observer: SlotKeeperObserver;
+  /** A data plane exceeded its budget. Must not throw. */
+  overBudget?(budget: BudgetName): void;
   /** Whether to refuse a call because of overload. */
   sheds(): boolean;
   log: Log;
@@ -39,11 +44,20 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
   const { limiter, quota, descriptors, slots, discoveredPods, observer, sheds, log } = dependencies;
   let options = initial;
   let serving = true;
+  const budgets = createPlaneBudgets({
+    most: (budget, isCommon) => options.budget(budget, isCommon),
+    clock: systemClock,
+    exceeded: (plane, budget, most) =>
+      log.warn({ plane, budget, most }, budget === "values" ? TOO_MANY_VALUES : OVER_BUDGET),
+    refused: (budget) => dependencies.overBudget?.(budget),
+  });
+  const targets = createRouteTargets(() => options.targets);
   const connections = createEnvoyConnections({
     slots,
     observer,
     leaseMs: (route) => options.leaseMsOf(route),
     timeoutMs: () => options.timeoutMs,
+    reclaimLimits: (route) => options.reclaimLimitsOf(route),
     podsOf: (route) => options.podsOf(route, discoveredPods),
     appOf: (name) => (limiter.limitsOf(name) === undefined ? DEFAULT_APP : name),
   });
@@ -55,8 +69,17 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     paidForPlanes,
     refunds,
   });
+  /** Whether a plane may report this connection. Others are ignored: they have no slot. */
+  function admits({ proxy, pod, route }: EnvoySocket, plane: string): boolean {
+    const isRoute = options.targets.has(route);
+    const status = pod === "" ? (isRoute ? "configured" : "unknown") : targets.statusOf(route, pod);
+    if (status === "unknown") return false;
+    if (status === "possible" && !budgets.uses(plane, "pods", pod, route)) return false;
+    return budgets.uses(plane, "proxies", proxy) && budgets.spends(plane, "slots", 1);
+  }
+
   const rateLimit = { descriptors, headers: () => options.headers };
-  const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
+  const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, admits, settle, log })];
   const names = services.map(({ path }) => path.split("/")[1] ?? "");
   const healthCheck: HttpRoute = {
     method: "GET",
@@ -68,12 +91,12 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
       body: serving ? "OK" : "STOPPING",
     }),
   };
-  const values = createPlaneValues({
-    maxValues: () => options.maxValues,
-    clock: systemClock,
-    exceeded: (plane, most) => log.warn({ plane, most }, TOO_MANY_VALUES),
+  const checkApi = createCheckApi({
+    limiter,
+    paid: paidForPlanes,
+    values: planeValues(budgets),
+    timeoutMs: () => options.timeoutMs,
   });
-  const checkApi = createCheckApi({ limiter, paid: paidForPlanes, values, timeoutMs: () => options.timeoutMs });
   const listener = createEnvoyListener({
     methods: [...services, createHealthService(names, () => serving)],
     routes: [createJsonApi(rateLimit), checkApi, healthCheck],

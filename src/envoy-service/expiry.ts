@@ -1,4 +1,5 @@
 /** Ends work that has not finished in time. Checked at intervals: a timer for each call would cost more than the call. */
+import { every } from "../shared/background.js";
 
 export type Expiry = ReturnType<typeof createExpiry>;
 
@@ -9,15 +10,14 @@ export function createExpiry(timeoutMs: number) {
   const begun = new Map<() => void, number>();
   let nowMs = 0;
   const tickMs = Math.max(Math.floor(timeoutMs / CHECKS_PER_TIMEOUT), 10);
-  const timer = setInterval(() => {
+  const stop = every(tickMs, () => {
     nowMs += tickMs;
     for (const [expire, beganMs] of begun) {
       if (nowMs - beganMs <= timeoutMs) return;
       begun.delete(expire);
       expire();
     }
-  }, tickMs);
-  timer.unref();
+  });
   return {
     /** Has no effect on work that has begun. */
     begin(expire: () => void): void {
@@ -26,6 +26,6 @@ export function createExpiry(timeoutMs: number) {
     end(expire: () => void): void {
       begun.delete(expire);
     },
-    close: () => clearInterval(timer),
+    close: stop,
   };
 }

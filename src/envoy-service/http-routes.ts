@@ -5,9 +5,10 @@ import type { Readable } from "node:stream";
 import { OVERLOADED } from "../core/codes.js";
 import { OVERLOAD_RETRY_SECONDS } from "../core/refusals.js";
 import type { Log } from "../shared/log.js";
-import { type AccessCheck, type AccessDenial, type Caller, nobody } from "./access.js";
-import { type BufferShare, ChunkList } from "./buffers.js";
+import { type AccessDenial, type Caller, nobody } from "./access.js";
+import { ChunkList } from "./buffers.js";
 import type { Expiry } from "./expiry.js";
+import type { Peer } from "./peers.js";
 
 export interface HttpReply {
   status: number;
@@ -26,10 +27,7 @@ export interface HttpRoute {
 }
 
 /** The connection of a request. */
-export interface HttpPeer {
-  check: AccessCheck;
-  buffers: BufferShare;
-}
+export type HttpPeer = Pick<Peer, "check" | "buffers" | "isAuthorized" | "inTurn">;
 
 export interface HttpRoutesOptions {
   routes: readonly HttpRoute[];
@@ -60,29 +58,47 @@ interface HttpCall {
   caller: Caller;
 }
 
+/** What to do with a request: call a route, or reply. */
+type Found = HttpCall | HttpReply;
+
 export function createHttpRoutes(options: HttpRoutesOptions) {
   const { routes, maxBodyBytes, maxPublicBytes, sheds, expiry, log } = options;
   const maxBytesOf = ({ isPublic }: HttpRoute) => (isPublic === true ? maxPublicBytes : maxBodyBytes());
 
-  /** Returns the route to call and who calls it, or the reply if it must not be called. */
-  function callOf({ method, url = "", headers, peer: { check } }: HttpRequest): HttpCall | HttpReply {
+  /**
+   * The route to call and who calls it, or the reply if it must not be called. `isStranger`: the caller has shown no credentials, or
+   * those of nobody.
+   */
+  function callOf(request: HttpRequest): { found: Found; isStranger: boolean } {
+    const { method, url = "", headers, peer } = request;
     const path = url.split("?", 1)[0];
     const candidates = routes.filter((route) => route.path === path);
     const route = candidates.find((candidate) => candidate.method === method);
-    let caller = nobody;
-    if (route?.isPublic !== true) {
-      const verdict = check(headers.authorization);
-      if (verdict.denial !== undefined) return denied(verdict.denial);
-      caller = verdict.caller;
-      // Only browsers send these headers.
-      if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {
-        return problem(403, "forbidden", "cross_site", "web pages must not call this listener");
-      }
+    if (route?.isPublic === true) {
+      return { found: accepted(route, headers, nobody), isStranger: !peer.isAuthorized };
+    }
+    const verdict = peer.check(headers.authorization);
+    if (verdict.denial !== undefined) return { found: denied(verdict.denial), isStranger: true };
+    return { found: foundBy(verdict.caller, headers, route, candidates), isStranger: false };
+  }
+
+  function accepted(route: HttpRoute, headers: IncomingHttpHeaders, caller: Caller): Found {
+    const maxBytes = maxBytesOf(route);
+    return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : { route, caller };
+  }
+
+  function foundBy(
+    caller: Caller,
+    headers: IncomingHttpHeaders,
+    route: HttpRoute | undefined,
+    candidates: HttpRoute[],
+  ): Found {
+    // Only browsers send these headers.
+    if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {
+      return problem(403, "forbidden", "cross_site", "web pages must not call this listener");
     }
     if (route !== undefined) {
-      if (route.isPublic !== true && sheds()) return overloaded;
-      const maxBytes = maxBytesOf(route);
-      return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : { route, caller };
+      return sheds() ? overloaded : accepted(route, headers, caller);
     }
     if (candidates.length === 0) return problem(404, "not_found", "no_such_path", "unknown path on this listener");
     const allowed = candidates.map((candidate) => candidate.method).join(", ");
@@ -102,8 +118,12 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
 
   /** A request whose client disconnects within the body gets no reply. */
   function serve(request: HttpRequest): void {
-    const { body, send, peer } = request;
-    const found = callOf(request);
+    const { found, isStranger } = callOf(request);
+    if (isStranger) request.peer.inTurn(request.body, () => proceed(request, found));
+    else proceed(request, found);
+  }
+
+  function proceed({ body, send, peer }: HttpRequest, found: Found): void {
     if ("status" in found) {
       send(found);
       return;

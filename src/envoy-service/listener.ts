@@ -10,6 +10,9 @@ import {
 } from "node:http2";
 import { Server as NetServer, type Socket } from "node:net";
 import type { EnvoyServiceOptions } from "../config/options/service.js";
+import { every } from "../shared/background.js";
+import type { Clock } from "../shared/clock.js";
+import { setIdleRule } from "../shared/connection-limits.js";
 import type { Log } from "../shared/log.js";
 import { createAccessChecks, type EnvoyAccess, nobody } from "./access.js";
 import { createBuffers } from "./buffers.js";
@@ -31,6 +34,8 @@ export interface EnvoyListenerOptions {
   sheds?(): boolean;
   log: Log;
   timeouts?: Partial<ListenerTimeouts>;
+  /** For peers without credentials. */
+  clock?: Clock;
 }
 
 export interface ListenerTimeouts {
@@ -111,6 +116,7 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
     access,
     maxConnections: () => limits().maxConnections,
     buffersFor: () => buffers.forConnection(),
+    clock: options.clock,
   });
   const connections = peers.all;
   let closing = false;
@@ -146,14 +152,19 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       http.serveHttp2(stream, headers, peer);
       return;
     }
-    const isPublic = grpc.isPublic(headers[":path"] ?? "");
-    const { denial, caller } = isPublic ? { caller: nobody } : peer.check(headers.authorization);
+    if (grpc.isPublic(headers[":path"] ?? "")) {
+      const serve = () => grpc.serve(stream, headers, { buffers: peer.buffers, caller: nobody });
+      if (peer.isAuthorized) serve();
+      else peer.inTurn(stream, serve);
+      return;
+    }
+    const { denial, caller } = peer.check(headers.authorization);
     if (denial === undefined) {
       grpc.serve(stream, headers, { buffers: peer.buffers, caller });
       return;
     }
     const status = denial.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;
-    endWithStatus(stream, new GrpcError(status, denial.detail));
+    peer.inTurn(stream, () => endWithStatus(stream, new GrpcError(status, denial.detail)));
   }
 
   /** `handshake`: called when the peer has sent its settings and acknowledged ours. */
@@ -179,16 +190,16 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       if (!peer.isAuthorized) end();
     }, unauthorizedMs);
     let [quietMs, bytesBefore] = [0, 0];
-    const test = setInterval(() => {
+    const stopTests = every(timeouts.pingMs, () => {
       const isQuiet = socket.bytesRead - bytesBefore <= PING_BYTES;
       bytesBefore = socket.bytesRead;
       quietMs = isQuiet ? quietMs + timeouts.pingMs : 0;
       if (quietMs >= timeouts.idleMs) end();
       else if (isQuiet) testSession(session, timeouts.handshakeMs);
-    }, timeouts.pingMs);
+    });
     session.on("close", () => {
       clearTimeout(timer);
-      clearInterval(test);
+      stopTests();
     });
     if (closing) session.close();
   }
@@ -196,6 +207,8 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
   server.on("connection", (socket: Socket) => {
     const peer = peers.accept(socket);
     if (peer === undefined) return;
+    // Those that have shown no credentials are closed first when there are too many.
+    setIdleRule(socket, () => (peer.isAuthorized ? undefined : 0));
     socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
     const timer = setTimeout(() => socket.destroy(), timeouts.handshakeMs);
     const handshake = () => clearTimeout(timer);

@@ -1,6 +1,10 @@
 /** The connections of the listener for Envoy, and how many there may be. Those that have shown no credentials are few. */
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { createPeerTurns, type PeerTurn } from "../shared/access/peer-turns.js";
+import { networkOf, plainAddress } from "../shared/addresses.js";
+import { type Clock, systemClock } from "../shared/clock.js";
 import type { AccessCheck, AccessChecks } from "./access.js";
 import type { BufferShare } from "./buffers.js";
 
@@ -14,6 +18,11 @@ export interface Peer {
   isAuthorized: boolean;
   /** Its address may call nothing but health checks. */
   isOutsider: boolean;
+  /**
+   * A request that is denied, or that needs no credentials: calls `proceed` when it is the peer's turn. If too many of its requests
+   * wait, the connection is closed.
+   */
+  inTurn(request: Readable, proceed: () => void): void;
 }
 
 /** When there are more connections without an authorized request, the oldest of them is closed. */
@@ -26,9 +35,11 @@ export interface PeersOptions {
   /** Read for each connection. */
   maxConnections(): number;
   buffersFor(): BufferShare;
+  clock?: Clock | undefined;
 }
 
-export function createPeers({ access, maxConnections, buffersFor }: PeersOptions) {
+export function createPeers({ access, maxConnections, buffersFor, clock = systemClock }: PeersOptions) {
+  const turns = createPeerTurns(clock);
   const all = new Map<Socket, Peer>();
   /** In the order in which they were opened. */
   const unauthorized = new Set<Socket>();
@@ -46,7 +57,8 @@ export function createPeers({ access, maxConnections, buffersFor }: PeersOptions
     accept(socket: Socket): Peer | undefined {
       const address = socket.remoteAddress ?? "";
       const isOutsider = !access.isAllowed(address);
-      if (all.size >= maxConnections() || (isOutsider && outsiders >= MAX_OUTSIDERS)) {
+      const network = networkOf(plainAddress(address));
+      if (all.size >= maxConnections() || (isOutsider && outsiders >= MAX_OUTSIDERS) || turns.isFull(network)) {
         socket.destroy();
         return undefined;
       }
@@ -56,6 +68,24 @@ export function createPeers({ access, maxConnections, buffersFor }: PeersOptions
         hasProtocol: false,
         isAuthorized: false,
         isOutsider,
+        inTurn(request, proceed) {
+          let ended = () => {};
+          request.once("close", () => ended());
+          const begin = (turn: PeerTurn | undefined) => {
+            if (turn === undefined) {
+              if (!request.destroyed) socket.destroy();
+              return;
+            }
+            ended = () => turn.end(0);
+            if (request.destroyed) ended();
+            else proceed();
+          };
+          const next = turns.next(network, (stopWaiting) => {
+            ended = stopWaiting;
+          });
+          if (next instanceof Promise) void next.then(begin);
+          else begin(next);
+        },
         check(authorization) {
           const verdict = check(authorization);
           if (verdict.denial === undefined && !peer.isAuthorized) {

@@ -1,8 +1,10 @@
 /** `tollgate render nginx`: its options. */
 import { resolve } from "node:path";
 import { renderNginx } from "../../render/nginx/nginx.js";
+import { MIN_OPEN_FILES } from "../../render/nginx/open-files.js";
 import { DEFAULT_STATUS, type RenderOptions } from "../../render/nginx/options.js";
 import { flagOption, readOptions, textOption, UsageError } from "../command.js";
+import { readWhole } from "../numbers.js";
 import { commonOptions, readBundle, readCommon, renderTo } from "./files.js";
 
 export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
@@ -22,6 +24,8 @@ nothing else.
   --listen HOST:PORT     address for clients in nginx.conf (default: listen of the configuration)
   --run DIR              folder for pid file, logs and temporary files
   --workers N            worker processes (default: auto)
+  --open-files N         open files that the system permits a worker, as \`ulimit -Hn\` prints: worker_connections stays below it
+                         (default: as many as are needed, which the system must permit)
   --node NAME            name of the node (default: host name and process of each nginx)
   --status HOST:PORT     listener for metrics and health (default: ${DEFAULT_STATUS})
   --resolver ADDRESS     name server for services and upstreams with host names
@@ -41,6 +45,7 @@ const optionSpecs = {
   listen: textOption,
   openresty: flagOption,
   run: textOption,
+  "open-files": textOption,
   status: { type: "string", default: DEFAULT_STATUS },
   resolver: textOption,
 } as const;
@@ -52,12 +57,17 @@ export function renderForNginx(args: string[]): string | Promise<string> {
   if (values["own-lua"] && !values.include) throw new UsageError("--own-lua requires --include");
   if (values.listen !== undefined && values.include)
     throw new UsageError("--listen: with --include, nginx has its own");
+  const openFiles = values["open-files"];
+  if (openFiles !== undefined && values.include)
+    throw new UsageError("--open-files: with --include, nginx has its own");
   const all: RenderOptions = {
     ...options,
     flavour: values.openresty ? "openresty" : "debian",
     includeOnly: values.include,
     ownLua: values["own-lua"],
     listen: values.listen,
+    openFiles:
+      openFiles === undefined ? undefined : readWhole("--open-files", openFiles, { least: MIN_OPEN_FILES, most: 1e9 }),
     status: values.status,
     runDir: values.run === undefined ? undefined : resolve(values.run),
     resolver: values.resolver,

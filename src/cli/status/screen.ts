@@ -1,7 +1,8 @@
 /** The screen of `tollgate status`, for a terminal of any size. */
 import { ALL_APPS } from "../../core/keys.js";
 import type { StatusReply } from "../../service/operations/contract/contract.js";
-import { appCells } from "../apps.js";
+import { appCells, WOULD_REFUSE } from "../apps.js";
+import { BURSTS_STOPPED } from "../emergency.js";
 import { counted, latency, percent, perSecond, span, spanBetween, whole } from "../numbers.js";
 import { escapedData, lengthOf, type Tone, tableLines, toned } from "../printing.js";
 import { busiest, type Rates, type Snapshot } from "./snapshot.js";
@@ -47,7 +48,8 @@ export function statusScreen(screen: Screen): string[] {
 
 function headLine(status: StatusReply, columns: number): string {
   const tones: Record<StatusReply["mode"], Tone> = { normal: "good", degraded: "warning", emergency: "bad" };
-  const left = `${toned("strong", status.node_id)}  ${toned(tones[status.mode], modeOf(status))}`;
+  const level = toned(status.degradation_level === 0 ? "faint" : "warning", `level ${status.degradation_level}`);
+  const left = `${toned("strong", status.node_id)}  ${toned(tones[status.mode], modeOf(status))}  ${level}`;
   const right = `tollgate ${status.version}, up ${span(status.uptime_seconds)}`;
   const gap = Math.min(columns, 100) - lengthOf(left) - right.length;
   return `${left}${" ".repeat(Math.max(gap, 2))}${toned("faint", right)}`;
@@ -57,6 +59,7 @@ function headLine(status: StatusReply, columns: number): string {
 function stateLines(status: StatusReply): string[] {
   const lines: string[] = [];
   const { source, operator, reason, seconds_left: left } = status.emergency;
+  if (!status.emergency_mode && status.emergency.bursts_stopped) lines.push(toned("warning", BURSTS_STOPPED));
   if (status.emergency_mode) {
     const by = source === "automatic" ? ", automatic" : ` by ${operator || "an operator"}`;
     const until = left > 0 ? `${span(left)} left` : "no end";
@@ -87,7 +90,12 @@ function numberLines(status: StatusReply, rates: Rates, columns: number): string
       whole(total.rejected_requests),
       `${percent(total.rejection_rate)} of all requests`,
     ],
-    ["dry run", perSecond(rates.dryRunRefused), whole(total.dry_run_rejected), "refused in dry run, but admitted"],
+    [
+      "dry run",
+      perSecond(rates.dryRunRefused),
+      whole(total.dry_run_rejected),
+      "would be refused without a dry run; counted as allowed",
+    ],
     ["hit ratio", or(rates.hitRatio, percent), or(all?.l3_hit_ratio, percent), "decided locally"],
     [
       "latency",
@@ -103,6 +111,7 @@ function numberLines(status: StatusReply, rates: Rates, columns: number): string
 
 function summaryLine(rates: Rates): string {
   const parts = [`${perSecond(rates.requests)} requests/s`, `${perSecond(rates.refused)} refused/s`];
+  if (rates.dryRunRefused > 0) parts.push(`${perSecond(rates.dryRunRefused)} would be refused/s`);
   if (rates.hitRatio !== undefined) parts.push(`hit ratio ${percent(rates.hitRatio)}`);
   if (rates.latencyMs !== undefined) parts.push(latency(rates.latencyMs));
   return parts.join(", ");
@@ -157,15 +166,19 @@ function appLines({ snapshot, rates, columns, rows: maxLines, mostApps }: Screen
   // Reserve lines for the heading and for the number of apps that are not shown.
   const count = appsTotal > Math.min(mostApps, maxLines - 1) ? Math.min(mostApps, maxLines - 2) : appsTotal;
   const shown = busiest(snapshot, rates).slice(0, Math.max(count, 0));
+  const hasDryRun = shown.some((app) => app.dry_run_rejected > 0);
   const rows = shown.map((app) => {
-    const { requests = 0, refused = 0 } = rates.apps.get(app.app_id) ?? {};
+    const { requests = 0, refused = 0, dryRunRefused = 0 } = rates.apps.get(app.app_id) ?? {};
     const { name, tokens, burst, debt, lastRefusal } = appCells(app, status.timestamp);
     const refusedText = perSecond(refused);
     const refusedCell = refused > 0 && rates.isRecent ? toned("warning", refusedText) : refusedText;
-    return [name, perSecond(requests), refusedCell, tokens, burst, debt, lastRefusal];
+    const dryCell = hasDryRun ? [perSecond(dryRunRefused)] : [];
+    return [name, perSecond(requests), refusedCell, ...dryCell, tokens, burst, debt, lastRefusal];
   });
-  const titles = ["busiest apps", ">req/s", ">refused/s", ">tokens", ">burst", ">debt", "last refusal"];
-  const lines = tableLines(titles, rows, columns, { spare: ["burst", "debt", "tokens", "last refusal"] });
+  const dryTitle = hasDryRun ? [`${WOULD_REFUSE}/s`] : [];
+  const titles = ["busiest apps", ">req/s", ">refused/s", ...dryTitle, ">tokens", ">burst", ">debt", "last refusal"];
+  const spare = ["burst", "debt", "tokens", "last refusal", "would refuse/s"];
+  const lines = tableLines(titles, rows, columns, { spare });
   const partly = apps.length < appsTotal ? ` (only the first ${whole(apps.length)} were fetched)` : "";
   const more = `and ${whole(appsTotal - shown.length)} more: tollgate apps${partly}`;
   if (shown.length < appsTotal) lines.push(toned("faint", more));
@@ -180,6 +193,7 @@ export function statusLine(snapshot: Snapshot, rates: Rates): string {
     modeOf(status),
     `requests/s ${perSecond(rates.requests)}`,
     `refused/s ${perSecond(rates.refused)}`,
+    ...(status.statistics.dry_run_rejected > 0 ? [`would refuse/s ${perSecond(rates.dryRunRefused)}`] : []),
     `hit ${or(rates.hitRatio, percent)}`,
     `latency ${or(rates.latencyMs, latency)}`,
     `level ${status.degradation_level}`,

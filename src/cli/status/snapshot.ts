@@ -70,9 +70,14 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot) {
     hitRatio: hitRatio === undefined ? undefined : Math.min(hitRatio, 1),
     latencyMs: mean((statistics) => statistics.avg_latency_ms),
     apps: new Map(
-      now.apps.map(({ app_id, requests, rejected }) => {
+      now.apps.map(({ app_id, requests, rejected, dry_run_rejected }) => {
         const old = known.get(app_id);
-        return [app_id, { requests: rate(requests, old?.requests), refused: rate(rejected, old?.rejected) }];
+        const rates = {
+          requests: rate(requests, old?.requests),
+          refused: rate(rejected, old?.rejected),
+          dryRunRefused: rate(dry_run_rejected, old?.dry_run_rejected),
+        };
+        return [app_id, rates];
       }),
     ),
   };

@@ -4,6 +4,7 @@
  */
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { SlotCalls, SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
+import type { SlotLimits } from "../../slots/slots.js";
 import { createConnectionStats } from "./connection-stats.js";
 import { createRouteConnections, type EnvoySocket, keyOf, type RouteConnections } from "./route-connections.js";
 
@@ -11,6 +12,8 @@ export interface EnvoyConnectionsOptions {
   slots: SlotCalls;
   leaseMs(route: string): number;
   timeoutMs(): number;
+  /** Limits of connections that are counted again; undefined if the route is not configured any more. */
+  reclaimLimits?(route: string): SlotLimits | undefined;
   /** All pods that a connection of the route may be on. */
   podsOf(route: string): readonly string[];
   /** The configured app that pays for an app of this name. */
@@ -35,7 +38,10 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
     if (known === undefined) {
       if (routes.size >= MANY_ROUTES) for (const [name, one] of routes) if (one.isIdle()) routes.delete(name);
       const leaseMs = () => options.leaseMs(route);
-      known = createRouteConnections({ route, slots: () => slots.of(route), leaseMs, timeoutMs, observer, clock });
+      const { reclaimLimits } = options;
+      const limited = reclaimLimits === undefined ? {} : { reclaimLimits: () => reclaimLimits(route) };
+      const shared = { timeoutMs, observer, clock, ...limited };
+      known = createRouteConnections({ route, slots: () => slots.of(route), leaseMs, ...shared });
       routes.set(route, known);
     }
     return known;

@@ -4,7 +4,7 @@
  * one lease.
  *
  * Envoy cannot be told to close a connection. A connection that lost its lease is therefore counted again even if the limit
- * has been reached since: new connections are refused until the count is below the limit.
+ * has been reached since, up to a bound: new connections are refused until the count is below the limit.
  */
 
 import { renewalMs } from "../../core/slot-lease.js";
@@ -19,7 +19,7 @@ import {
 import type { Clock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
-import { outcomeOf, type Slots } from "../../slots/slots.js";
+import { outcomeOf, type SlotLimits, type Slots } from "../../slots/slots.js";
 
 export interface EnvoySocket {
   /** A worker of an Envoy since its last start. */
@@ -36,6 +36,8 @@ export interface RouteConnectionsOptions {
   slots(): Pick<Slots, "acquire" | "renew" | "release">;
   leaseMs(): number;
   timeoutMs(): number;
+  /** Limits of connections that are counted again; undefined if the route is not configured any more. */
+  reclaimLimits?(): SlotLimits | undefined;
   observer: SlotKeeperObserver;
   clock: Clock;
 }
@@ -52,7 +54,7 @@ const PARALLEL_RECLAIMS = 64;
 /** Entries that arrive within this time share a call. */
 const GATHER_MS = 5;
 const RETRY_MS = 200;
-/** Reclaimed connections are counted regardless of the limits. */
+/** Without `reclaimLimits`. */
 const NO_LIMITS = { maxPerPod: 1_000_000_000, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 0 };
 
 export const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
@@ -171,7 +173,12 @@ export function createRouteConnections(options: RouteConnectionsOptions) {
     const key = keyOf(socket);
     if (due.get(key) !== socket) return;
     const { proxy, connection, app, pod } = socket;
-    const limits = { ...NO_LIMITS, leaseMs: leaseMs() };
+    const limited = options.reclaimLimits === undefined ? NO_LIMITS : options.reclaimLimits();
+    if (limited === undefined) {
+      due.delete(key);
+      return;
+    }
+    const limits = { ...limited, leaseMs: leaseMs() };
     const deadline = { deadlineMs: timeoutMs() };
     const answer = await slots().acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
     if (due.get(key) === socket) due.delete(key);

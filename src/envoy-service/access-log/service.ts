@@ -6,10 +6,13 @@ import type { ClientStreamMethod } from "../grpc/server.js";
 import { GrpcError, PERMISSION_DENIED } from "../grpc/status.js";
 import type { EnvoyConnections } from "./envoy-connections.js";
 import { END, type LogEntry, type Marks, PERIODIC, readAccessLogMessage } from "./messages.js";
+import type { EnvoySocket } from "./route-connections.js";
 import type { FinishedExchange } from "./settlement.js";
 
 export interface AccessLogOptions {
   connections: Pick<EnvoyConnections, "alive" | "ended">;
+  /** Whether the plane may report this connection. Default: always. */
+  admits?(socket: EnvoySocket, plane: string): boolean;
   settle(exchange: FinishedExchange, plane: string): void;
   log: Log;
 }
@@ -24,7 +27,7 @@ const NODE_IN_EPOCH = /^[A-Za-z0-9._:-]{1,128}@[0-9]{1,16}$/;
 const MAX_TOKENS = 1_000_000;
 const MAX_METHOD_LENGTH = 64;
 
-export function createAccessLogService({ connections, settle, log }: AccessLogOptions): ClientStreamMethod {
+export function createAccessLogService({ connections, admits, settle, log }: AccessLogOptions): ClientStreamMethod {
   function handle(node: string, entry: LogEntry, caller: Caller): void {
     const { marks, kind } = entry;
     if (marks.connection !== "") {
@@ -33,6 +36,8 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
       if (!isSocket(marks)) log.warn({ node }, "an Envoy reported a connection with an invalid name");
       else if (!caller.mayActFor(proxy))
         log.warn({ node, proxy }, "an Envoy reported a connection of another data plane");
+      else if (admits !== undefined && !admits(socket, caller.plane))
+        log.debug({ node }, "a reported connection is ignored");
       else if (kind === PERIODIC) connections.alive(socket, node);
       else if (kind === END) connections.ended(socket);
     }

@@ -1,13 +1,21 @@
 /** Turns a decision about descriptors into the content of a Rate Limit Service reply: code, headers and body. */
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import { decisionRefusal } from "../../core/refusals.js";
-import { type AddHeader, type ClientDecision, type HeaderOptions, headerWriter } from "../../core/response-headers.js";
+import {
+  type AddHeader,
+  type ClientDecision,
+  type HeaderOptions,
+  headerWriter,
+  REQUESTS,
+  TOKENS,
+} from "../../core/response-headers.js";
 import {
   type AppliedLimit,
   type DescriptorDecision,
   type DescriptorStatus,
   SECONDS,
 } from "../../limiter/descriptors/descriptor.js";
+import { APPS_DOMAIN } from "../../limiter/descriptors/limit-requests.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import type { RateLimitRequest } from "./request.js";
 
@@ -22,6 +30,9 @@ export interface RateLimitOutcome {
   metadata?: Record<string, unknown>;
 }
 
+/** Refusals have Retry-After and a content type nevertheless. */
+const NO_HEADERS: HeaderOptions = { xRateLimit: false, ietf: false };
+
 /**
  * Throws UNAVAILABLE if a limit could not be decided without the store: the client has not exceeded a limit, so it must not
  * get a 429. Envoy's `failure_mode_deny` decides about the request. If another descriptor is over its limit, the request is
@@ -30,7 +41,7 @@ export interface RateLimitOutcome {
 export function outcomeOf(
   request: RateLimitRequest,
   decision: DescriptorDecision,
-  headers: HeaderOptions | undefined,
+  headers: HeaderOptions = NO_HEADERS,
 ): RateLimitOutcome {
   const { allowed, statuses } = decision;
   const at = decisiveIndex(statuses);
@@ -39,14 +50,37 @@ export function outcomeOf(
     throw new GrpcError(UNAVAILABLE, `${STORE_UNAVAILABLE}: the store is unavailable`);
   }
   const code = status?.code ?? OK;
-  const metadata = code === OK ? decision.metadata : { ...decision.metadata, code };
+  const metadata = metadataOf(request, decision.metadata, code);
   const shown = status === undefined ? undefined : clientDecision(status, hitsOf(request, at), allowed);
   return {
     isOver: !allowed,
     statuses,
-    headers: headers === undefined || status === undefined ? [] : headersOf(status, shown!, headers),
+    headers:
+      status === undefined
+        ? []
+        : headersOf(status, shown!, headers, request.domain === APPS_DOMAIN ? TOKENS : REQUESTS),
     body: allowed || shown === undefined ? "" : decisionRefusal({ ...shown, app: escapedName(status) }).body,
     ...(metadata === undefined ? {} : { metadata }),
+  };
+}
+
+/**
+ * As envoyproxy/ratelimit: what was asked, and under `metadata` that of the rules within their limit. Besides, the code of a
+ * refusal. Undefined if there is neither.
+ */
+function metadataOf(request: RateLimitRequest, metadata: DescriptorDecision["metadata"], code: string) {
+  if (metadata === undefined && code === OK) return undefined;
+  const { domain, descriptors, hitsAddend } = request;
+  return {
+    domain,
+    descriptors: descriptors.map(({ entries, override, hits }) => ({
+      entries: entries.map(({ key, value }) => `${key}=${value}`),
+      limit: override && `requests_per_unit:${override.perUnit} unit:${override.unit.toUpperCase()}`,
+      hitsAddend: hits,
+    })),
+    hitsAddend: hitsAddend === 0 ? undefined : hitsAddend,
+    metadata,
+    code: code === OK ? undefined : code,
   };
 }
 
@@ -74,14 +108,14 @@ const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
 
 const NO_OTHERS = { others: "", appPrefix: "", appRemaining: 0, appReset: 0 };
 
-function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions): [string, string][] {
+function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions, unit: string) {
   const { limit, resetMs } = status;
   const { app: name } = decision;
   const burst = String(decision.limit);
   const window = limit === undefined ? 0 : windowSeconds(limit);
   const texts = {
     limitText: burst,
-    policy: `${name};q=${burst};w=${window}`,
+    policy: `${name};q=${burst};w=${window}${unit === REQUESTS ? "" : `;qu="${unit}"`}`,
     remainingPrefix: `${name};r=`,
   };
   const headers: [string, string][] = [];
@@ -116,7 +150,7 @@ function clientDecision(status: DescriptorStatus, cost: number, allowed: boolean
     code,
     dryRun: shadow,
     // Limits without a name have the IETF headers as well.
-    app: limit === undefined ? "" : quoted(limit.name),
+    app: limit === undefined ? "" : quoted(limit.name || (limit.label ?? "")),
     cost,
     remaining,
     limit: limit?.burst ?? limit?.perUnit ?? 0,

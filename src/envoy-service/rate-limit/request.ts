@@ -8,6 +8,8 @@ export interface RateLimitRequest {
   descriptors: Descriptor[];
   /** At least 1. */
   hits: number;
+  /** As the caller stated it; 0 if it did not. */
+  hitsAddend: number;
 }
 
 /** Index: the number of the unit in the protocol. */
@@ -51,7 +53,7 @@ export function readJsonRequest(value: unknown): RateLimitRequest {
 function requestOf({ domain, descriptors, hits_addend: hits }: Fields<typeof requestMessage>): RateLimitRequest {
   if (domain === "") throw invalid("domain", "must not be empty");
   if (descriptors.length === 0) throw invalid("descriptors", "must not be empty");
-  return { domain, descriptors: descriptors.map(descriptorOf), hits: Math.max(hits, 1) };
+  return { domain, descriptors: descriptors.map(descriptorOf), hits: Math.max(hits, 1), hitsAddend: hits };
 }
 
 function descriptorOf(fields: Fields<typeof descriptorMessage>): Descriptor {

@@ -1,11 +1,18 @@
 /** The control listener: routes and authorises requests, validates them, replies in JSON, and writes the audit log. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { pipeline, Readable } from "node:stream";
+import { addAbortSignal, pipeline, Readable } from "node:stream";
 import * as z from "zod";
+import { configDifferences } from "../../config/live/differences.js";
+import type { ChangeHandler } from "../../config/live/live.js";
 import type { AccessOptions } from "../../config/options/service.js";
+import { configVersion } from "../../config/version.js";
 import { INVALID_ARGUMENT, OVERLOADED, STORE_UNAVAILABLE } from "../../core/codes.js";
 import { OVERLOAD_RETRY_SECONDS } from "../../core/refusals.js";
+import { createPeerTurns } from "../../shared/access/peer-turns.js";
+import { networkOf } from "../../shared/addresses.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import { markBusy } from "../../shared/connection-limits.js";
+import { inTurn } from "../../shared/in-turn.js";
 import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError, type StoreErrorKind } from "../../store/errors.js";
@@ -21,9 +28,9 @@ import {
   type Reply,
 } from "../operations/endpoint.js";
 import { auditEntry, createAudit } from "./access/audit.js";
-import { createGuard, type GuardOptions } from "./access/guard.js";
+import { addressOf, createGuard, type GuardOptions } from "./access/guard.js";
 import { openApiDocument } from "./openapi.js";
-import { isPlainText, readCall } from "./request.js";
+import { bodyBytes, isPlainText, readCall } from "./request.js";
 import { createRouter } from "./router.js";
 
 export interface ControlOptions {
@@ -31,8 +38,12 @@ export interface ControlOptions {
   endpoints: readonly Endpoint[];
   /** Called for every request, so that a reload takes effect immediately. Returns the same object until then. */
   access(): AccessOptions;
+  /** The reply to a data plane that has exceeded its budget. Default: none. Called for each of its messages. */
+  planeRefusal?(plane: string, bytes: number): Reply | undefined;
   sessionToken?: GuardOptions["sessionToken"];
   isOpen?: GuardOptions["isOpen"];
+  /** Calls the handler after each change of the configuration, for the list of changes. */
+  onConfig?(handler: ChangeHandler): unknown;
   log: Log;
   /** Whether to refuse a call because of overload. Default: never. */
   sheds?(): boolean;
@@ -42,6 +53,10 @@ export interface ControlOptions {
 }
 
 const LINGER_MS = 1_000;
+/** A peer without credentials must have read a reply by then. */
+const MOST_READING_MS = 10_000;
+/** Listed for one change of the configuration. */
+const MOST_CHANGES = 200;
 
 const storeDetails: Record<StoreErrorKind, string> = {
   timeout: "the store did not answer in time; the operation may or may not have been executed",
@@ -59,10 +74,11 @@ const overloaded: Reply = {
 };
 
 export function createControl({ log, version, access, clock = systemClock, ...options }: ControlOptions) {
-  const openApi = endpoint("GET", "/openapi.json", "address", {
+  const openApi: Endpoint = endpoint("GET", "/openapi.json", "address", {
     summary: "This document.",
     reply: z.record(z.string(), z.unknown()),
-    handle: () => ok(document),
+    // Written once: everybody may ask for it, and it is large.
+    handle: () => ok(document as never, { mediaType: "application/json" }),
   });
   const recentChanges = admin("GET", "audit", {
     summary: "The last changes through this service: who, what, why and with which result.",
@@ -70,18 +86,43 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     handle: () => ok({ entries: audit.recent(), timestamp: new Date().toISOString() }),
   });
   const endpoints = [...options.endpoints, openApi, recentChanges];
-  const document = openApiDocument(endpoints, version);
+  const document: string = `${JSON.stringify(openApiDocument(endpoints, version))}\n`;
   const find = createRouter(endpoints);
   const guard = createGuard({ access, now: clock.now, sessionToken: options.sessionToken, isOpen: options.isOpen });
-  const audit = createAudit(log, clock);
+  const turns = createPeerTurns(clock);
+  const audit = createAudit(log.unlimited ?? log, clock);
+  options.onConfig?.((config, before) => {
+    audit.followed(configVersion(config), configDifferences(before, config, MOST_CHANGES));
+  });
 
-  async function handle(request: IncomingMessage): Promise<Reply> {
+  /** Waits for the turn of a peer without credentials. False: too many of its requests wait, or it is gone. */
+  async function hasTurn(request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const { socket } = request;
+    let ended = () => {};
+    response.once("close", () => ended());
+    const turn = await turns.next(networkOf(addressOf(request)), (stopWaiting) => {
+      ended = stopWaiting;
+    });
+    if (turn === undefined) return false;
+    const before = socket.bytesWritten;
+    const stop = clock.after(MOST_READING_MS, () => socket.destroy());
+    ended = () => {
+      stop();
+      turn.end(socket.bytesWritten - before);
+    };
+    if (response.closed) ended();
+    return !response.closed;
+  }
+
+  /** Undefined: no reply. */
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
     const method = request.method ?? "";
     const [path = "", search = ""] = (request.url ?? "").split(/\?(.*)/s);
     const { endpoint, params = {}, allow } = find(method, path) ?? {};
     const changes = method !== "GET" && method !== "HEAD";
     const admit = () => guard.admit(request, endpoint?.role ?? "address", changes);
-    const { refusal, token, name, mayChange } = admit();
+    const { refusal, token, name, mayChange, hasCredentials } = admit();
+    if (!hasCredentials && !(await hasTurn(request, response))) return undefined;
     if (refusal !== undefined) {
       if (endpoint !== undefined && endpoint.role !== "public") {
         audit.rejected(auditEntry({ request, endpoint, reply: refusal, name }));
@@ -93,6 +134,10 @@ export function createControl({ log, version, access, clock = systemClock, ...op
       const methods = allow.join(", ");
       const reply = problem(405, "method_not_allowed", "wrong_method", { detail: `allowed methods: ${methods}` });
       return { ...reply, headers: { Allow: methods } };
+    }
+    if (endpoint.role === "plane") {
+      const over = options.planeRefusal?.(name, bodyBytes(request, endpoint));
+      if (over !== undefined) return over;
     }
     if (endpoint.isShed === true && options.sheds?.() === true) return overloaded;
     let call: Call | undefined;
@@ -114,7 +159,8 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     }
     const audited = { request, endpoint, reply, name, call };
     const isOperators = endpoint.role === "admin" || endpoint.role === "viewer";
-    if (isOperators && endpoint.action !== undefined) audit.changed(auditEntry(audited));
+    if (isOperators && endpoint.action !== undefined)
+      audit.changed(auditEntry(audited), endpoint.role === "viewer" && !mayChange);
     // A data plane acted for a node that is not its own.
     if (endpoint.role === "plane" && reply.status === 403) audit.rejected(auditEntry(audited));
     if (endpoint.text === undefined || reply.status !== 200 || !isPlainText(request)) return reply;
@@ -142,10 +188,18 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     headersTimeout: 5_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 1_000,
+    // Finds peers that are gone, for instance of live feeds.
+    keepAlive: true,
+    keepAliveInitialDelay: 30_000,
   });
-  server.on("request", (request, response) => {
-    handle(request)
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    markBusy(request, response);
+    handle(request, response)
       .then((reply) => {
+        if (reply === undefined) {
+          request.socket.destroy();
+          return;
+        }
         if (!request.complete) endConnection(request, response);
         send(request, response, reply, (error) => {
           if (error) log.debug({ err: error }, "a reply was not sent completely");
@@ -155,7 +209,8 @@ export function createControl({ log, version, access, clock = systemClock, ...op
         log.error({ err: error }, "control request failed");
         request.socket.destroy();
       });
-  });
+  };
+  server.on("request", inTurn(serve));
 
   return {
     /** Not listening yet. */
@@ -195,7 +250,10 @@ function send(
   if (isParts(body)) {
     response.writeHead(reply.status, headers);
     if (isHead) response.end();
-    else pipeline(Readable.from(body), response, sent);
+    else {
+      const parts = Readable.from(body);
+      pipeline(reply.gone === undefined ? parts : addAbortSignal(reply.gone, parts), response, sent);
+    }
     return;
   }
   const isRaw = reply.mediaType !== undefined && (typeof body === "string" || Buffer.isBuffer(body));

@@ -32,6 +32,13 @@ function mediaType(request: IncomingMessage): string {
   return (request.headers["content-type"] ?? "application/json").split(";", 1)[0]!.trim().toLowerCase();
 }
 
+/** The size of a body before it is read; the largest that is accepted, if the request does not state it. */
+export function bodyBytes({ headers }: IncomingMessage, endpoint: Endpoint): number {
+  const most = endpoint.mostBodyBytes ?? DEFAULT_BODY_BYTES;
+  const declared = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : most;
+  return Math.min(declared, most);
+}
+
 /** Endpoints without a body accept an empty one. */
 async function readBody(request: IncomingMessage, endpoint: Endpoint): Promise<string> {
   const takesBody = endpoint.request !== undefined;

@@ -7,6 +7,7 @@ import type { BusyApp } from "./contract.js";
 interface Totals {
   requests: number;
   refused: number;
+  dryRunRefused: number;
 }
 
 const MOST_REFUSALS = 20;
@@ -21,14 +22,26 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
   let rates: BusyApp[] = [];
   let recent: (RefusalReport & { app: string })[] = [];
 
+  /** Adds what workers report. Each report has the apps that changed since the last one, whoever asked for it. */
+  function absorb(reports: readonly ActivityReport[]): void {
+    for (const { life, apps } of reports) {
+      const known = lives.get(life) ?? new Map<string, Totals>();
+      for (const [app, requests, refused, dryRunRefused] of apps) known.set(app, { requests, refused, dryRunRefused });
+      lives.set(life, known);
+    }
+    const alive = new Set(reports.map(({ life }) => life));
+    if (reports.length > 0) for (const life of lives.keys()) if (!alive.has(life)) lives.delete(life);
+  }
+
   function totals(): Map<string, Totals> {
     const sums = new Map<string, Totals>();
-    function add(app: string, { requests, refused }: Totals): void {
+    function add(app: string, { requests, refused, dryRunRefused }: Totals): void {
       const sum = sums.get(app);
-      if (sum === undefined) sums.set(app, { requests, refused });
+      if (sum === undefined) sums.set(app, { requests, refused, dryRunRefused });
       else {
         sum.requests += requests;
         sum.refused += refused;
+        sum.dryRunRefused += dryRunRefused;
       }
     }
     for (const apps of lives.values()) for (const [app, one] of apps) add(app, one);
@@ -37,15 +50,12 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
   }
 
   return {
+    absorb,
+    /** Since the workers started. */
+    totals,
     /** @param atMs monotonic */
     update(reports: readonly ActivityReport[], atMs: number): void {
-      for (const { life, apps } of reports) {
-        const known = lives.get(life) ?? new Map<string, Totals>();
-        for (const [app, requests, refused] of apps) known.set(app, { requests, refused });
-        lives.set(life, known);
-      }
-      const alive = new Set(reports.map(({ life }) => life));
-      if (reports.length > 0) for (const life of lives.keys()) if (!alive.has(life)) lives.delete(life);
+      absorb(reports);
       recent = [...reports.flatMap(({ recentRefusals }) => recentRefusals), ...planes.recentRefusals()]
         .sort((one, other) => other.at - one.at)
         .slice(0, MOST_REFUSALS);
@@ -53,20 +63,22 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
       // After a pause, as when nobody watched, the rates are means of that time.
       const seconds = beforeAt === undefined ? Number.POSITIVE_INFINITY : Math.max((atMs - beforeAt) / 1000, 0.001);
       const rate = (to: number, from = 0) => Math.round((Math.max(to - from, 0) / seconds) * 1e3) / 1e3;
-      rates = [...now].map(([app_id, { requests, refused }]) => {
+      rates = [...now].map(([app_id, { requests, refused, dryRunRefused }]) => {
         const old = before.get(app_id);
         return {
           app_id,
           requests: rate(requests, old?.requests),
           refused: rate(refused, old?.refused),
+          dry_run: rate(dryRunRefused, old?.dryRunRefused),
           total: requests,
           total_refused: refused,
+          total_dry_run: dryRunRefused,
         };
       });
       [before, beforeAt] = [now, atMs];
     },
-    /** All apps with requests. */
-    apps: () => rates,
+    /** Rates of an app since the last update. */
+    of: (app: string): BusyApp | undefined => rates.find(({ app_id }) => app_id === app),
     busiest: (most: number): BusyApp[] =>
       rates
         .toSorted(

@@ -1,4 +1,5 @@
 /** What the service sends to the dashboard in the browser. Types only: both sides import them. */
+import type { Reason } from "../metrics/refusal-counts.js";
 import type { AppReply, ConnectionsReply, StatusReply } from "../operations/contract/contract.js";
 import type { Rates } from "./meter.js";
 
@@ -12,9 +13,21 @@ export interface HistoryPoint extends Omit<Rates, "seconds"> {
   l1_tokens: number | null;
 }
 
+/** The traffic of one app, per second. */
+export interface AppPoint {
+  /** Unix time in seconds. */
+  at: number;
+  requests: number;
+  refused: number;
+  /** Admitted only because of a dry run: they would be refused without it. */
+  dry_run: number;
+}
+
 export interface History {
   points: HistoryPoint[];
   interval_seconds: number;
+  /** Of the app whose page is open. */
+  traffic?: readonly AppPoint[];
 }
 
 export interface BusyApp {
@@ -22,9 +35,12 @@ export interface BusyApp {
   /** Per second. */
   requests: number;
   refused: number;
+  /** Admitted only because of a dry run: they would be refused without it. */
+  dry_run: number;
   /** Since the workers started. */
   total: number;
   total_refused: number;
+  total_dry_run: number;
 }
 
 export interface RecentRefusal {
@@ -37,6 +53,8 @@ export interface RecentRefusal {
   method: string;
   cost: number;
   limit: number;
+  /** The limit of `limits` that refused; null if it was none of them. */
+  limit_name: string | null;
   retry_after_ms: number;
   dry_run: boolean;
   explanation: string;
@@ -47,8 +65,8 @@ export interface Overview {
   nodes: { alive: number; silent: number; held: number };
   /** Null until there are two readings. */
   rates: Rates | null;
-  /** Refusals since the workers started, by reason. */
-  refusals: { code: string; layer: string; total: number }[];
+  /** Refusals since the workers started by reason, then what would be refused without a dry run. */
+  refusals: Reason[];
   /** Connections refused by this service since it started, by reason. */
   connection_refusals: { code: string; total: number }[];
   store: { kind: string; answers: boolean; latency_ms: number | null; warnings: string[]; errors: number };
@@ -110,6 +128,8 @@ export interface State {
   connections?: ConnectionsReply;
   nodes?: Nodes;
   app?: AppReply | { missing: string };
+  /** Of this app, in the last second. */
+  traffic?: Omit<AppPoint, "at">;
 }
 
 /** GET /dashboard/session. */

@@ -5,6 +5,7 @@ import type { NodeReport } from "../metrics/reports.js";
 import type { ServiceMetrics } from "../metrics/service-metrics.js";
 import type { OperationsContext } from "../operations/context.js";
 import { type Call, type Endpoint, endpoint, ok, problem } from "../operations/endpoint.js";
+import { createActivity } from "./activity.js";
 import { createFeed } from "./feed.js";
 import { fileEndpoints } from "./files.js";
 import { createHistory } from "./history.js";
@@ -48,8 +49,9 @@ export function createDashboard(options: DashboardOptions) {
     planes: context.planes.totals.all(),
     primary: options.primaryTotals(),
   });
-  const { collect, l1Tokens } = createViews({ context, reading, clusterId: options.clusterId });
-  const history = createHistory({ context, clock, reading, l1Tokens });
+  const activity = createActivity(context.planes.totals);
+  const { collect, l1Tokens } = createViews({ context, activity, reading, clusterId: options.clusterId });
+  const history = createHistory({ context, activity, clock, reading, l1Tokens });
   const feed = createFeed({ clock, collect });
 
   const session = ({ operator, access }: Pick<Call, "operator" | "access">) => ({
@@ -92,9 +94,10 @@ export function createDashboard(options: DashboardOptions) {
       reply: { text: "text/event-stream" },
       others: { 503: { summary: "Too many viewers." } },
       handle({ query: { view }, access }) {
-        const events = feed.watch({ view, isAllowed: access.isCurrent, first: history.list() });
-        if (events === undefined) return problem(503, "unavailable", "too_many_viewers");
-        return ok(events, { mediaType: "text/event-stream" });
+        const { token: owner, mayChange: isOperator, isCurrent: isAllowed } = access;
+        const watched = feed.watch({ view, owner, isOperator, isAllowed, first: history.list(view) });
+        if (watched === undefined) return problem(503, "unavailable", "too_many_viewers");
+        return ok(watched.events, { mediaType: "text/event-stream", gone: watched.gone });
       },
     }),
   ];

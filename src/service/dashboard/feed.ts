@@ -10,6 +10,10 @@ export interface FeedOptions {
 
 export interface ViewerOptions {
   view: string;
+  /** Who watches: the token. */
+  owner?: string;
+  /** Operators have a reserve that viewers cannot use. */
+  isOperator?: boolean;
   /** Whether the viewer may still watch; asked before each message. */
   isAllowed(): boolean;
   /** Sent first. */
@@ -18,12 +22,20 @@ export interface ViewerOptions {
 
 export type Feed = ReturnType<typeof createFeed>;
 
-const MOST_VIEWERS = 100;
+/** Feeds of all, of those who may only read together, and of one token. */
+const MOST_FEEDS = { all: 100, readers: 60, reader: 20, operator: 40 };
 /** Views have parameters; each different one is collected separately. */
-const MOST_VIEWS = 32;
+const MOST_VIEWS = { all: 32, readers: 16, reader: 8, operator: 32 };
+/** A viewer that has not taken a message for this long is gone. */
+const STALE_MS = 30_000;
 
 interface Viewer {
   view: string;
+  owner: string;
+  isOperator: boolean;
+  /** When the oldest message that waits was published. */
+  waitsSince: number;
+  gone: AbortController;
   /** The newest message that was not sent yet. An older one is dropped: a slow viewer needs no more memory. */
   message: string | undefined;
   wake: () => void;
@@ -52,6 +64,8 @@ export function createFeed({ clock, collect, intervalMs = 1_000 }: FeedOptions) 
     );
     for (const viewer of viewers) {
       if (viewer.view !== view) continue;
+      if (viewer.message === undefined) viewer.waitsSince = clock.now();
+      else if (clock.now() - viewer.waitsSince >= STALE_MS) viewer.gone.abort();
       viewer.message = message;
       viewer.wake();
     }
@@ -89,11 +103,18 @@ export function createFeed({ clock, collect, intervalMs = 1_000 }: FeedOptions) 
   }
 
   return {
-    /** Undefined if there are too many viewers. */
-    watch(options: ViewerOptions): AsyncGenerator<string> | undefined {
-      const views = new Set([...viewers].map(({ view }) => view)).add(options.view);
-      if (viewers.size >= MOST_VIEWERS || views.size > MOST_VIEWS) return undefined;
-      return events({ view: options.view, message: undefined, wake: () => {} }, options);
+    /** Undefined if there are too many viewers. `gone`: the viewer takes no messages any more. */
+    watch(options: ViewerOptions): { events: AsyncGenerator<string>; gone: AbortSignal } | undefined {
+      const { view, owner = "", isOperator = false } = options;
+      const readers = [...viewers].filter((one) => !one.isOperator);
+      const own = [...viewers].filter((one) => one.owner === owner && one.isOperator === isOperator);
+      const fits = (open: Viewer[], kind: keyof typeof MOST_FEEDS) =>
+        open.length < MOST_FEEDS[kind] && new Set(open.map((one) => one.view)).add(view).size <= MOST_VIEWS[kind];
+      if (!fits([...viewers], "all") || !fits(own, isOperator ? "operator" : "reader")) return undefined;
+      if (!isOperator && !fits(readers, "readers")) return undefined;
+      const gone = new AbortController();
+      const viewer = { view, owner, isOperator, waitsSince: 0, gone, message: undefined, wake: () => {} };
+      return { events: events(viewer, options), gone: gone.signal };
     },
     viewers: () => viewers.size,
     close(): void {

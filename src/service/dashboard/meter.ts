@@ -1,15 +1,16 @@
 /** Rates and latencies between two readings of the counters of workers, data planes and the primary. */
-import { reasons } from "../metrics/labels.js";
+import { type Layer, layerNames } from "../metrics/labels.js";
 import type { AllDecisions } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
+import { layerOfKey, type RefusalCounts } from "../metrics/refusal-counts.js";
 import type { NodeReport } from "../metrics/reports.js";
 import { quantileSeconds } from "../operations/statistics.js";
 
 /** Where each number is in a list of counters. */
 const names = ["requests", "refused", "dryRun", "local", "syncs", "failedSyncs", "storeErrors"] as const;
 type CountName = (typeof names)[number];
-const REASONS_AT = names.length;
-const LATENCY_AT = REASONS_AT + reasons.length;
+const LAYERS_AT = names.length;
+const LATENCY_AT = LAYERS_AT + layerNames.length;
 const STORE_AT = LATENCY_AT + latencyBoundsSeconds.length + 1;
 const WIDTH = STORE_AT + latencyBoundsSeconds.length + 1;
 
@@ -30,14 +31,19 @@ export interface Reading {
 
 function countersOf(
   counts: Partial<Record<CountName, number>>,
-  refusals: Record<string, number>,
+  refusals: RefusalCounts,
   latency: readonly number[],
   storeLatency: readonly number[],
 ): number[] {
   const bins = latencyBoundsSeconds.map((_, i) => i + 1).concat(latencyBoundsSeconds.length + 1);
+  const layers = new Map<Layer, number>();
+  for (const [key, count] of Object.entries(refusals)) {
+    const layer = layerOfKey(key);
+    layers.set(layer, (layers.get(layer) ?? 0) + count);
+  }
   return [
     ...names.map((name) => counts[name] ?? 0),
-    ...reasons.map((reason) => refusals[reason] ?? 0),
+    ...layerNames.map((layer) => layers.get(layer) ?? 0),
     // The first number of a histogram is its sum.
     ...bins.map((i) => latency[i] ?? 0),
     ...bins.map((i) => storeLatency[i] ?? 0),
@@ -96,6 +102,7 @@ export function createMeter() {
       requests: perSecond("requests"),
       admitted: rounded((requests - count("refused")) / seconds),
       refused: perSecond("refused"),
+      /** Admitted only because of a dry run; included in `admitted`. */
       dry_run: perSecond("dryRun"),
       /** Share decided without a sync; null without requests. */
       local: requests === 0 ? null : rounded(Math.min(count("local") / requests, 1)),
@@ -104,13 +111,13 @@ export function createMeter() {
       store_errors: perSecond("storeErrors"),
       decision: quantiles(LATENCY_AT),
       store: quantiles(STORE_AT),
-      /** Refusals per second by reason, without zeros. */
-      refusals: Object.fromEntries(
-        reasons.flatMap((reason, i) => {
-          const refused = sum[REASONS_AT + i]!;
-          return refused > 0 ? [[reason, rounded(refused / seconds)]] : [];
+      /** Refusals per second by layer, without zeros and without dry runs. */
+      layers: Object.fromEntries(
+        layerNames.flatMap((layer, i) => {
+          const refused = sum[LAYERS_AT + i]!;
+          return refused > 0 ? [[layer, rounded(refused / seconds)]] : [];
         }),
-      ) as Record<string, number>,
+      ) as Partial<Record<Layer, number>>,
     };
   };
 }

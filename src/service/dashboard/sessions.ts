@@ -15,8 +15,10 @@ export type Sessions = ReturnType<typeof createSessions>;
 
 const COOKIE = "tollgate_session";
 const cookiePattern = new RegExp(`(?:^|;)\\s*${COOKIE}=([A-Za-z0-9_-]{43})\\s*(?:;|$)`);
-/** Only operators can create sessions; beyond this number the oldest one ends. */
+/** Beyond this number the oldest one ends. */
 const MOST_SESSIONS = 1_000;
+/** Of one token, so that one viewer cannot end the sessions of all others. */
+const MOST_OF_TOKEN = 50;
 
 export function createSessions({ clock, lifetimeMs, isSecure }: SessionOptions) {
   /** By id, the oldest first. The token is checked again with every request, so that a changed one ends its sessions. */
@@ -38,6 +40,8 @@ export function createSessions({ clock, lifetimeMs, isSecure }: SessionOptions) 
     /** Returns the Set-Cookie header. */
     start(token: string): string {
       removeEnded();
+      const own = [...sessions].filter(([, session]) => session.token === token);
+      for (const [old] of own.slice(0, Math.max(own.length - MOST_OF_TOKEN + 1, 0))) sessions.delete(old);
       const id = randomBytes(32).toString("base64url");
       sessions.set(id, { token, endsAt: clock.now() + lifetimeMs() });
       return cookie(id, Math.ceil(lifetimeMs() / 1000));

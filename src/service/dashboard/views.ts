@@ -1,6 +1,7 @@
 /** The data of each view, from the operations that also serve the admin API. */
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { layerOf } from "../metrics/labels.js";
+import { addCounts, reasonsOf } from "../metrics/refusal-counts.js";
 import type { NodeReport } from "../metrics/reports.js";
 import { appOf } from "../operations/apps.js";
 import type { OperationsContext } from "../operations/context.js";
@@ -9,7 +10,7 @@ import { Rejected } from "../operations/endpoint.js";
 import { explainRefusal } from "../operations/explain.js";
 import { nodeName } from "../operations/health.js";
 import { connectionsOf, statusOf } from "../operations/status.js";
-import { createActivity } from "./activity.js";
+import type { Activity } from "./activity.js";
 import type { Flow, FlowApp, Nodes, Overview, PlaneNode, RecentRefusal, State } from "./contract.js";
 import { createMeter, type Reading } from "./meter.js";
 
@@ -21,18 +22,14 @@ const MEGABYTE = 1024 ** 2;
 
 export interface ViewOptions {
   context: OperationsContext;
+  activity: Activity;
   reading(workers: readonly NodeReport[]): Reading;
   clusterId: string;
 }
 
 type Holding = Awaited<ReturnType<OperationsContext["quota"]["holdings"]>>[number];
 
-function addCounts(sums: Record<string, number>, counts: Record<string, number>): void {
-  for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
-}
-
-export function createViews({ context, reading, clusterId }: ViewOptions) {
-  const activity = createActivity(context.planes.totals);
+export function createViews({ context, activity, reading, clusterId }: ViewOptions) {
   const measure = createMeter();
   let current: { at: number; overview: Promise<Overview> } | undefined;
   const apps = new Map<string, { app: NonNullable<State["app"]>; until: number }>();
@@ -57,10 +54,12 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
     const rates = measure(now) ?? null;
     activity.update(active, now.atMs);
     const { nodes, ...others } = status;
-    const refusals: Record<string, number> = { ...now.planes.refusals };
+    const refusals = { ...now.planes.refusals };
+    const dryRunRefusals = { ...now.planes.dryRunRefusals };
     const connectionRefusals: Record<string, number> = { ...now.primary.connectionRefusals };
     for (const one of reports) {
       addCounts(refusals, one.refusals);
+      addCounts(dryRunRefusals, one.dryRunRefusals);
       addCounts(connectionRefusals, one.connectionRefusals);
     }
     const alive = nodes.filter((node) => node.alive).length;
@@ -68,9 +67,7 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
       status: others,
       nodes: { alive, silent: nodes.length - alive, held: nodes.reduce((sum, { held }) => sum + held, 0) },
       rates,
-      refusals: Object.entries(refusals)
-        .map(([code, total]) => ({ code, layer: layerOf(code), total }))
-        .sort((one, other) => other.total - one.total),
+      refusals: reasonsOf(refusals, dryRunRefusals),
       connection_refusals: Object.entries(connectionRefusals)
         .map(([code, total]) => ({ code, total }))
         .sort((one, other) => other.total - one.total),
@@ -94,10 +91,11 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
     const { cluster, fail_open_tokens } = context.live.current();
     const limits = { capacity: cluster.capacity, rate: cluster.rate, failOpenTokens: fail_open_tokens };
     return activity.recentRefusals().map((refusal) => {
-      const { at, app, node, code, method, cost, limit, retryAfterMs, dryRun } = refusal;
+      const { at, app, node, code, method, cost, limit, limitName, retryAfterMs, dryRun } = refusal;
       const configured = context.apps().find(({ id }) => id === app);
       return {
-        ...{ at, app_id: app, node_id: node, code, layer: layerOf(code), method, cost, limit },
+        ...{ at, app_id: app, node_id: node, code, layer: layerOf(code, limitName), method, cost, limit },
+        limit_name: limitName ?? null,
         retry_after_ms: retryAfterMs,
         dry_run: dryRun,
         explanation: configured === undefined ? "" : explainRefusal(refusal, configured, limits),
@@ -175,7 +173,7 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
       const free = plane?.memory_free_bytes;
       return {
         node_id: name,
-        kind: worker !== undefined ? "node" : plane === undefined ? "" : free === undefined ? "envoy" : "nginx",
+        kind: worker !== undefined ? "node" : planeKind(plane),
         alive: holding?.alive ?? true,
         silent_ms: holding?.silentMs ?? 0,
         held: (holding?.held ?? 0) + more,
@@ -194,6 +192,12 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         failed_syncs: worker?.failedSyncs ?? plane?.failed_syncs ?? null,
       };
     }
+  }
+
+  /** Envoy's module says what it is. Its Lua filter has no shared memory. */
+  function planeKind(plane: Record<string, number> | undefined): PlaneNode["kind"] {
+    if (plane === undefined) return "";
+    return plane.envoy === 1 || plane.memory_free_bytes === undefined ? "envoy" : "nginx";
   }
 
   /** Data planes say only whether they have the configuration of this service. */
@@ -220,7 +224,6 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
   }
 
   return {
-    activity,
     /** Undefined if it was not read recently. */
     l1Tokens: () =>
       lastTokens !== undefined && performance.now() - lastTokens.at < 3_000 ? lastTokens.tokens : undefined,
@@ -230,7 +233,12 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
       if (view === "flow") return { overview: common, flow: await flow(common) };
       if (view === "connections") return { overview: common, connections: await connectionsOf(context) };
       if (view === "nodes") return { overview: common, nodes: await nodes() };
-      if (view.startsWith("app/")) return { overview: common, app: await appState(view.slice(4)) };
+      if (view.startsWith("app/")) {
+        const id = view.slice(4);
+        const app = await appState(id);
+        const { requests = 0, refused = 0, dry_run = 0 } = activity.of(id) ?? {};
+        return { overview: common, app, traffic: { requests, refused, dry_run } };
+      }
       return { overview: common };
     },
   };

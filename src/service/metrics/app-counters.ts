@@ -2,7 +2,8 @@
 import { OK } from "../../core/codes.js";
 import type { Decision, LimitedTransfer } from "../../limiter/limiter.js";
 import { metrics } from "./catalog.js";
-import { layerOf, methodLabels, NO_APP, OTHER_METHODS } from "./labels.js";
+import { type Layer, layerOf, methodLabels, NO_APP, OTHER_METHODS } from "./labels.js";
+import { addCount, type RefusalCounts, reasonKey } from "./refusal-counts.js";
 import { observe, type Series, type Values } from "./series.js";
 
 /** Number of refusals kept per app. */
@@ -10,6 +11,8 @@ const KEPT_REFUSALS = 20;
 const LONGEST_METHOD = 32;
 
 export interface RefusalReport extends Omit<Decision, "allowed" | "app" | "rate"> {
+  /** The request was admitted: whichever limit refused it is on a dry run. */
+  dryRun: boolean;
   /** Unix time in milliseconds. */
   at: number;
   node: string;
@@ -27,8 +30,9 @@ export function newAppCounters(label: string) {
     dryRunRefused: 0,
     /** Decided without a sync. */
     l3Hits: 0,
-    /** By reason, including dry runs. Undefined before the first refusal: most apps never have one. */
-    refusals: undefined as Record<string, number> | undefined,
+    /** By reason. Undefined before the first one: most apps never have one. */
+    refusals: undefined as RefusalCounts | undefined,
+    dryRunRefusals: undefined as RefusalCounts | undefined,
     /** Newest last. */
     lastRefusals: undefined as RefusalReport[] | undefined,
   };
@@ -36,14 +40,19 @@ export function newAppCounters(label: string) {
 
 /** The numbers of a refusal are those of the limit that refused, if it is not that of the app. @param at Unix time in milliseconds */
 export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): RefusalReport {
-  const { code, limitName, retryAfterMs, source, dryRun, limits = [] } = decision;
+  const { code, limitName, retryAfterMs, source, allowed: dryRun, limits = [] } = decision;
   const refused = limitName === undefined ? undefined : limits.find(({ name }) => name === limitName);
   const { cost, balance = decision.balance, remaining, limit } = refused ?? decision;
-  if (decision.allowed) counters.dryRunRefused++;
-  else counters.refused++;
-  counters.refusals ??= {};
+  if (dryRun) {
+    counters.dryRunRefused++;
+    counters.dryRunRefusals ??= {};
+    addCount(counters.dryRunRefusals, reasonKey(code, limitName));
+  } else {
+    counters.refused++;
+    counters.refusals ??= {};
+    addCount(counters.refusals, reasonKey(code, limitName));
+  }
   counters.lastRefusals ??= [];
-  counters.refusals[code] = (counters.refusals[code] ?? 0) + 1;
   const method = decision.method.slice(0, LONGEST_METHOD);
   const numbers = { code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
   const refusal = { at, node, ...numbers, ...(limitName === undefined ? {} : { limitName }) };
@@ -55,7 +64,7 @@ export type AppReport = ReturnType<typeof appReport>;
 
 /** @param balance tokens on this node's lease */
 export function appReport(app: string, counters: AppCounters, node: string, balance: number) {
-  const { allowed, refused, dryRunRefused, l3Hits, refusals, lastRefusals = [] } = counters;
+  const { allowed, refused, dryRunRefused, l3Hits, refusals, dryRunRefusals, lastRefusals = [] } = counters;
   return {
     node,
     app,
@@ -66,6 +75,7 @@ export function appReport(app: string, counters: AppCounters, node: string, bala
     requests: allowed + refused + dryRunRefused,
     allowed: allowed + dryRunRefused,
     refusals: { ...refusals },
+    dryRunRefusals: { ...dryRunRefusals },
     /** Requests by cost, with the bounds of ratelimit_request_cost. Empty without metrics, and for apps that share a label. */
     costs: counters.label === app ? (counters.series?.costs() ?? []) : [],
     /** Newest first. */
@@ -95,7 +105,7 @@ export class LabelSeries {
   private readonly misses: Values;
   /** A list: most labels have one or two. */
   private readonly methods: MethodSeries[] = [];
-  /** By code. Most labels have none. */
+  /** By code and whether a limit of `limits` refused. Most labels have none. */
   private refusals: Map<string, Values> | undefined;
   private local: Values | undefined;
   private remote: Values | undefined;
@@ -114,7 +124,7 @@ export class LabelSeries {
 
   /** A decision took `seconds`. `isHit`: it was made without a sync. */
   decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void {
-    const { code, allowed: isAllowed, method, cost } = decision;
+    const { code, allowed: isAllowed, method, cost, limitName } = decision;
     observe(isRemote ? this.remoteLatency() : this.localLatency(), checkBounds, seconds);
     (isHit ? this.hits : this.misses)[0]!++;
     (isAllowed ? this.allowed : this.rejected)[0]!++;
@@ -124,7 +134,7 @@ export class LabelSeries {
     else if (isAllowed) this.all.add("ratelimit_requests_total", [this.label, own.method, "dry_run_rejected"]);
     else {
       own.rejected[0]!++;
-      this.refusalsOf(code)[0]!++;
+      this.refusalsOf(code, layerOf(code, limitName))[0]!++;
     }
   }
 
@@ -180,12 +190,13 @@ export class LabelSeries {
     return created;
   }
 
-  private refusalsOf(code: string): Values {
+  private refusalsOf(code: string, layer: Layer): Values {
     this.refusals ??= new Map();
-    const known = this.refusals.get(code);
+    const key = layer === "limit" ? `limit ${code}` : code;
+    const known = this.refusals.get(key);
     if (known !== undefined) return known;
-    const created = this.all.of("ratelimit_refusals_total", this.label, layerOf(code), code);
-    this.refusals.set(code, created);
+    const created = this.all.of("ratelimit_refusals_total", this.label, layer, code);
+    this.refusals.set(key, created);
     return created;
   }
 }

@@ -38,7 +38,7 @@ const definitions = {
   ),
   ratelimit_refusals_total: counter(
     ["app_id", "layer", "reason"],
-    "Refused requests by layer (L1, L2, L3, emergency, store, identity) and reason.",
+    "Refused requests by layer (L1, L2, L3, emergency, store, identity, or limit: one of `limits`) and reason, without dry runs.",
   ),
   ratelimit_limit_requests_total: counter(
     ["limit", "status"],
@@ -71,6 +71,10 @@ const definitions = {
   ratelimit_l3_misses_total: counter(["app_id"], "Decisions for which the local lease was not sufficient."),
 
   ratelimit_emergency_mode: gauge(["cluster_id"], "1 during an emergency."),
+  ratelimit_bursts_stopped: gauge(
+    ["cluster_id"],
+    "1 while bursts and borrowing are stopped: the first stage of an automatic emergency.",
+  ),
   ratelimit_degradation_level: gauge(
     ["node_id"],
     "Degradation level of a node, from 0 (store healthy) to 3 (store unavailable).",
@@ -126,9 +130,25 @@ const definitions = {
     ["listener"],
     "New work that was refused with `overloaded`, by listener: gateway, envoy or control.",
   ),
+  ratelimit_connections_shed_total: counter(
+    ["listener", "reason"],
+    "Connections closed because there were too many: new ones at the limit of their client (client) or of the process (total), and idle ones in favour of new ones (idle).",
+  ),
+  ratelimit_background_errors_total: counter(
+    ["task"],
+    "Errors in work that no caller waits for, by task: timer, message (between processes), report or rejection. Each is logged.",
+  ),
   ratelimit_tls_handshake_failures_total: counter(
     ["listener"],
     "Failed TLS handshakes and rejected client certificates, by listener: gateway, envoy or control.",
+  ),
+  ratelimit_log_lines_lost_total: counter(
+    [],
+    "Log lines that could not be written, because standard output is full, closed or read too slowly.",
+  ),
+  ratelimit_worker_restarts_total: counter(
+    ["reason"],
+    "Workers that were replaced: crashed, or unresponsive and therefore killed.",
   ),
   ratelimit_certificate_expiry_timestamp_seconds: gauge(
     ["section"],
@@ -160,6 +180,10 @@ const definitions = {
   websocket_pod_slots: gauge(
     ["route", "upstream", "pod"],
     "Slots of a route on a pod according to the store, of all services and data planes together.",
+  ),
+  ratelimit_plane_budget_refusals_total: counter(
+    ["budget"],
+    "Messages and names of data planes that exceeded the budget of their plane: nodes, proxies, pods, values, slots or bytes.",
   ),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
   websocket_dry_run_refusals_total: counter(

@@ -3,6 +3,7 @@ import { OK } from "../../core/codes.js";
 import type { Decision } from "../../limiter/limiter.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
+import { createThrottle } from "../../shared/throttle.js";
 
 export type DecisionLog = ReturnType<typeof createDecisionLog>;
 
@@ -17,22 +18,26 @@ export interface DecisionLogOptions {
 
 const LONGEST_METHOD = 32;
 
-/** Decisions name configured apps only, so memory is bounded by the configuration. */
+/** Of all apps and kinds together. */
+const MOST_LINES_PER_SECOND = 200;
+const ALL = "*";
+
+/** Decisions name configured apps only. */
 export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock }: DecisionLogOptions) {
-  /** Decisions of the current second, by kind and app. */
-  const decisions = new Map<string, { logged: number; suppressed: number }>();
-  let stopTimer = clock.after(1_000, nextSecond);
+  /** By kind and app. */
+  const throttle = createThrottle({
+    clock,
+    perSecond: (name) => (name === ALL ? MOST_LINES_PER_SECOND : perSecond()),
+    suppressed(name, suppressed) {
+      const [kind, app] = name.split(" ");
+      if (name === ALL) log.info({ suppressed }, "more decisions in the same second");
+      else log.info({ app, kind, suppressed }, "more decisions of this kind in the same second");
+    },
+  });
 
   function write(kind: "refused" | "slow", decision: Decision, extra: Record<string, unknown>): void {
     const { app, code, cost, source, method, remaining, retryAfterMs, allowed, limitName: limit } = decision;
-    const name = `${kind} ${app}`;
-    const counts = decisions.get(name) ?? { logged: 0, suppressed: 0 };
-    decisions.set(name, counts);
-    if (counts.logged >= perSecond()) {
-      counts.suppressed++;
-      return;
-    }
-    counts.logged++;
+    if (!throttle.admits(`${kind} ${app}`) || !throttle.admits(ALL)) return;
     const named = limit === undefined ? { app } : { app, limit };
     const fields = {
       ...named,
@@ -48,19 +53,6 @@ export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock 
     else log.info({ ...fields, retry_after_ms: retryAfterMs }, "refused");
   }
 
-  function logSuppressed(): void {
-    for (const [name, { suppressed }] of decisions) {
-      const [kind, app] = name.split(" ");
-      if (suppressed > 0) log.info({ app, kind, suppressed }, "more decisions of this kind in the same second");
-    }
-    decisions.clear();
-  }
-
-  function nextSecond(): void {
-    stopTimer = clock.after(1_000, nextSecond);
-    logSuppressed();
-  }
-
   return {
     /** Logs the decision if it is a refusal, also on a dry run, or if it waited for long. */
     decided(decision: Decision, milliseconds: number, waited: boolean): void {
@@ -68,10 +60,7 @@ export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock 
       if (waited && milliseconds >= slowMs()) write("slow", decision, { ms: Math.round(milliseconds) });
       if (decision.code !== OK) write("refused", decision, {});
     },
-    /** Logs the pending counts and stops. */
-    close(): void {
-      stopTimer();
-      logSuppressed();
-    },
+    /** Logs the pending counts. */
+    close: throttle.flush,
   };
 }

@@ -15,9 +15,11 @@ export const reasons: readonly string[] = Object.values(codes).filter(
   (code) => code !== codes.OK && code === code.toLowerCase(),
 );
 
-export type Layer = "L1" | "L2" | "L3" | "emergency" | "store" | "identity";
+/** `limit`: a limit of `limits`. The others are decided for the app. */
+export const layerNames = ["L1", "L2", "L3", "emergency", "store", "identity", "limit"] as const;
+export type Layer = (typeof layerNames)[number];
 
-const layers: Record<string, Layer> = {
+const layers: Record<string, Exclude<Layer, "limit">> = {
   [codes.QUOTA_EXHAUSTED]: "L2",
   [codes.COST_EXCEEDS_CAPACITY]: "L2",
   [codes.CLUSTER_EXHAUSTED]: "L1",
@@ -27,9 +29,14 @@ const layers: Record<string, Layer> = {
   [codes.INVALID_IDENTITY]: "identity",
 };
 
-/** Where a refusal with this code is decided. Invalid requests are refused at the lease. */
-export function layerOf(code: string): Layer {
+/** Where a refusal of an app with this code is decided. Invalid requests are refused at the lease. */
+export function appLayerOf(code: string): Exclude<Layer, "limit"> {
   return layers[code] ?? "L3";
+}
+
+/** `limitName`: the limit of `limits` that refused, if it was one of them. */
+export function layerOf(code: string, limitName?: string): Layer {
+  return limitName === undefined ? appLayerOf(code) : "limit";
 }
 
 const successes: readonly string[] = [codes.SLOT_SUCCESS, codes.SLOT_ALREADY_HELD];

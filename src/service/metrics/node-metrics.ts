@@ -4,6 +4,7 @@ import { getHeapStatistics } from "node:v8";
 import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
 import type { Decision, LimitedTransfer, Limiter } from "../../limiter/limiter.js";
+import type { LimitDecision } from "../../limiter/limiter-contract.js";
 import type { OverloadState } from "../../shared/overload.js";
 import {
   type AppCounters,
@@ -23,7 +24,8 @@ import {
   newLatency,
   watchLoopLag,
 } from "./process-counters.js";
-import { createSeries, observe, type SeriesList } from "./series.js";
+import { addCount, type RefusalCounts, reasonKey } from "./refusal-counts.js";
+import { createSeries, observe, type SeriesList, type Values } from "./series.js";
 import { createTrafficSample } from "./traffic-sample.js";
 
 export interface NodeMetricsOptions extends MetricsOptions {
@@ -48,10 +50,15 @@ export interface ProcessGauges {
   proxies: { proxy: string; active: number }[];
 }
 
-function statusOf({ code, allowed }: Pick<Decision, "code" | "allowed">): string {
+/** Requests at one of `limits`, by status. */
+type LimitSeries = Record<"allowed" | "rejected" | "dry_run_rejected", Values>;
+
+function statusOf({ code, allowed }: Pick<Decision, "code" | "allowed">): keyof LimitSeries {
   if (code === OK) return "allowed";
   return allowed ? "dry_run_rejected" : "rejected";
 }
+
+export type LimitReport = [name: string, allowed: number, rejected: number, dryRunRejected: number];
 
 export type NodeMetrics = ReturnType<typeof createNodeMetrics>;
 
@@ -62,7 +69,9 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   /** A histogram. */
   const latency = newLatency();
   /** Of all apps, by reason. */
-  const refusals: Record<string, number> = {};
+  const refusals: RefusalCounts = {};
+  const dryRunRefusals: RefusalCounts = {};
+  const byLimit = new Map<string, LimitSeries>();
   /** Of all apps. Newest last. */
   const recentRefusals: (RefusalReport & { app: string })[] = [];
   /** Requests per app at the last `activity`. */
@@ -89,6 +98,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       counters.label = label;
       byApp.set(app, counters);
     }
+    for (const name of byLimit.keys()) if (!changed.limits.includes(name)) byLimit.delete(name);
     sample.clear();
     for (const app of reported.keys()) if (!byApp.has(app)) reported.delete(app);
     enabled = changed.enabled;
@@ -111,7 +121,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
 
   function refused(counters: AppCounters, decision: Decision): void {
     const refusal = countRefusal(counters, decision, wallClock(), node);
-    refusals[refusal.code] = (refusals[refusal.code] ?? 0) + 1;
+    addCount(refusal.dryRun ? dryRunRefusals : refusals, reasonKey(refusal.code, refusal.limitName));
     if (recentRefusals.push({ app: decision.app, ...refusal }) > RECENT_REFUSALS) recentRefusals.shift();
   }
 
@@ -122,6 +132,18 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     counters.series = byLabel.get(label) ?? new LabelSeries(series, label);
     byLabel.set(label, counters.series);
     return counters.series;
+  }
+
+  /** Also while metrics are disabled: the admin API shows them. */
+  function countLimit(limit: LimitDecision): void {
+    const { name } = limit;
+    let own = byLimit.get(name);
+    if (own === undefined) {
+      const of = (status: keyof LimitSeries) => series.of("ratelimit_limit_requests_total", name, status);
+      own = { allowed: of("allowed"), rejected: of("rejected"), dry_run_rejected: of("dry_run_rejected") };
+      byLimit.set(name, own);
+    }
+    own[statusOf(limit)][0]!++;
   }
 
   function gauges(limiter: LimiterState, { pods, proxies, certificates }: ProcessGauges) {
@@ -162,8 +184,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       if (decision.code === OK) app.allowed++;
       else refused(app, decision);
       seriesOf(app)?.decided(decision, seconds, waited || source === "remote", isHit);
-      if (decision.limits === undefined || !enabled) return;
-      for (const limit of decision.limits) series.add("ratelimit_limit_requests_total", [limit.name, statusOf(limit)]);
+      if (decision.limits !== undefined) for (const limit of decision.limits) countLimit(limit);
     },
     /** Called once per admitted exchange when it ends. */
     settled: ({ app }: Decision): void => seriesOf(countersOf(app))?.settled(),
@@ -183,8 +204,10 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       /** A histogram of decision times with `latencyBoundsSeconds`. */
       latency: [...latency],
       refusals: { ...refusals },
+      dryRunRefusals: { ...dryRunRefusals },
       ...processCounters.totals(),
-      heapUsedBytes: process.memoryUsage().heapUsed,
+      // Not by `process.memoryUsage`, which needs a descriptor.
+      heapUsedBytes: getHeapStatistics().used_heap_size,
       heapLimitBytes: getHeapStatistics().heap_size_limit,
     }),
 
@@ -198,15 +221,27 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       });
     },
 
-    /** Apps with requests since the last call, or since the start, with their totals; and the last refusals of all apps. */
-    activity() {
-      const apps: [app: string, requests: number, refused: number][] = [];
+    /** Requests at each of `limits`. Those without requests are left out. */
+    limits: () =>
+      Array.from(byLimit, ([name, own]): LimitReport => {
+        return [name, own.allowed[0]!, own.rejected[0]!, own.dry_run_rejected[0]!];
+      }),
+
+    /**
+     * Apps with requests since they were last reported, or since the start, with their totals; and the last refusals of all apps.
+     * Of more than `most` apps, those with the most new requests; the others are reported later.
+     */
+    activity(most = Number.POSITIVE_INFINITY) {
+      let apps: [app: string, requests: number, refused: number, dryRunRefused: number][] = [];
       for (const [app, { allowed, refused, dryRunRefused }] of byApp) {
         const requests = allowed + refused + dryRunRefused;
-        if (requests === 0 || reported.get(app) === requests) continue;
-        reported.set(app, requests);
-        apps.push([app, requests, refused]);
+        if (requests !== (reported.get(app) ?? 0)) apps.push([app, requests, refused, dryRunRefused]);
       }
+      if (apps.length > most) {
+        const added = ([app, requests]: (typeof apps)[number]) => requests - (reported.get(app) ?? 0);
+        apps = apps.sort((one, other) => added(other) - added(one)).slice(0, most);
+      }
+      for (const [app, requests] of apps) reported.set(app, requests);
       return { node, life, apps, recentRefusals };
     },
 

@@ -1,9 +1,10 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
-import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
+import { VALUE_PREFIX } from "../../core/keys.js";
 import { type MetricName, metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { createPlaneTotals } from "./plane-totals.js";
 import { latencyBoundsSeconds } from "./process-counters.js";
+import { reportedReasons } from "./refusal-counts.js";
 import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
 import { createSeries, type Series, type SeriesList, seriesKey } from "./series.js";
 
@@ -48,8 +49,11 @@ export function createPlaneCounters(now: () => number) {
       const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
       if (isNew) {
         for (const one of apps) {
-          if (one.app.startsWith(BUCKET_PREFIX)) {
-            addLimit(sums, one, labelOf);
+          if (one.app.startsWith(VALUE_PREFIX)) {
+            const name = labelOf(one.app);
+            if (name === undefined) continue;
+            addLimit(sums, name, one.numbers);
+            totals.addLimit(name, one.numbers);
             continue;
           }
           addApp(sums, one, labelOf);
@@ -112,10 +116,8 @@ const refusedConnections = new Map([
   ["slots_refused_other", "other"],
 ]);
 
-/** Requests by limit: allowed, rejected, dry run. Limits that are not configured are ignored, so that data planes cannot create labels. */
-function addLimit(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {
-  const name = labelOf(app);
-  if (name === undefined) return;
+/** Requests by limit: allowed, rejected, dry run. Only for configured limits, so that data planes cannot create labels. */
+function addLimit(sums: Series, name: string, numbers: PlaneReport["apps"][number]["numbers"]): void {
   const [allowed = 0, rejected = 0, dryRun = 0] = numbers.requests ?? [];
   if (allowed > 0) sums.add("ratelimit_limit_requests_total", [name, "allowed"], allowed);
   if (rejected > 0) sums.add("ratelimit_limit_requests_total", [name, "rejected"], rejected);
@@ -140,6 +142,11 @@ function addLatency(sum: number[], [nanoseconds = 0, ...counts]: readonly number
 /** Unknown names are ignored: a newer data plane may count more. */
 function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
+  for (const { code, dryRun, own, byLimits } of reportedReasons(numbers, reasons)) {
+    if (dryRun) continue;
+    if (own > 0) sums.add("ratelimit_refusals_total", [label, layerOf(code), code], own);
+    if (byLimits > 0) sums.add("ratelimit_refusals_total", [label, "limit", code], byLimits);
+  }
   for (const [name, values] of Object.entries(numbers)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;
     const refused = refusedConnections.get(name);
@@ -161,8 +168,6 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
       sums.add("ratelimit_requests_rejected_total", [label], second);
       const sum = sums.of("ratelimit_request_cost", label, name);
       for (let i = 0; i < sum.length; i++) sum[i]! += cost[i] ?? 0;
-    } else if (reasons.includes(name)) {
-      sums.add("ratelimit_refusals_total", [label, layerOf(name), name], first);
     } else if (name === "slots_lost") {
       sums.add("websocket_leases_lost_total", [], first);
     } else if (name === "slots_reclaimed") {

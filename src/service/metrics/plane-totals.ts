@@ -3,6 +3,7 @@ import type { DecisionSource } from "../../engine/account.js";
 import type { RefusalReport } from "./app-counters.js";
 import { methodLabels, reasons } from "./labels.js";
 import { newLatency } from "./process-counters.js";
+import { addCount, type RefusalCounts, reasonKey, reportedReasons, SOME_LIMIT } from "./refusal-counts.js";
 import type { PlaneRefusal, PlaneReport } from "./reports.js";
 
 export interface DecisionTotals {
@@ -13,7 +14,8 @@ export interface DecisionTotals {
   /** Decided without a sync. */
   l3Hits: number;
   /** By reason. */
-  refusals: Record<string, number>;
+  refusals: RefusalCounts;
+  dryRunRefusals: RefusalCounts;
   /** Requests by cost, with the bounds of ratelimit_request_cost. */
   costs: number[];
 }
@@ -25,7 +27,8 @@ export interface AllDecisions extends DecisionTotals {
 }
 
 function noTotals(): DecisionTotals {
-  return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, costs: [] };
+  const none = { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0 };
+  return { ...none, refusals: {}, dryRunRefusals: {}, costs: [] };
 }
 
 export function noDecisions(): AllDecisions {
@@ -43,12 +46,20 @@ export interface AppDecisions extends DecisionTotals {
   lastRefusals: RefusalReport[];
 }
 
+/** Requests at one of `limits`. */
+export interface LimitTotals {
+  allowed: number;
+  rejected: number;
+  dryRunRejected: number;
+}
+
 export type PlaneTotals = ReturnType<typeof createPlaneTotals>;
 
 /** @param wallClock Unix time in milliseconds */
 export function createPlaneTotals(wallClock = Date.now) {
   const all = noDecisions();
   const byApp = new Map<string, AppDecisions>();
+  const byLimit = new Map<string, LimitTotals>();
   /** Of all apps. Newest last. */
   const recent: (RefusalReport & { app: string })[] = [];
 
@@ -65,8 +76,28 @@ export function createPlaneTotals(wallClock = Date.now) {
     /** @param isConfigured other apps are counted in the total only, so that data planes cannot grow the table */
     add({ app, numbers }: PlaneReport["apps"][number], isConfigured: boolean): void {
       addTo(all, numbers);
+      for (const { code, dryRun, own } of reportedReasons(numbers, reasons))
+        addCount(reasonsIn(all, dryRun), code, own);
       for (const name of latencyNames) addLatency(all.latency, numbers[name] ?? []);
-      if (isConfigured) addTo(ofConfigured(app), numbers);
+      if (!isConfigured) return;
+      const totals = ofConfigured(app);
+      addTo(totals, numbers);
+      for (const { code, dryRun, own, byLimits } of reportedReasons(numbers, reasons)) {
+        addCount(reasonsIn(totals, dryRun), code, own);
+        addCount(reasonsIn(totals, dryRun), reasonKey(code, SOME_LIMIT), byLimits);
+      }
+    },
+    /** @param name of a configured limit */
+    addLimit(name: string, numbers: PlaneReport["apps"][number]["numbers"]): void {
+      const totals = byLimit.get(name) ?? { allowed: 0, rejected: 0, dryRunRejected: 0 };
+      byLimit.set(name, totals);
+      const [allowed = 0, rejected = 0, dryRun = 0] = numbers.requests ?? [];
+      totals.allowed += allowed;
+      totals.rejected += rejected;
+      totals.dryRunRejected += dryRun;
+      for (const { code, dryRun: isDryRun, own } of reportedReasons(numbers, reasons)) {
+        addCount(reasonsIn(all, isDryRun), reasonKey(code, name), own);
+      }
     },
     /**
      * Of a configured app. A newer data plane may send codes, methods and sources that are not known here: those are ignored.
@@ -90,6 +121,7 @@ export function createPlaneTotals(wallClock = Date.now) {
     /** Undefined if data planes had no requests of the app. */
     ofApp: (app: string): AppDecisions | undefined => byApp.get(app),
     apps: (): Iterable<[string, DecisionTotals]> => byApp,
+    limits: (): Iterable<[string, LimitTotals]> => byLimit,
     /** Of all apps. */
     recentRefusals: (): readonly (RefusalReport & { app: string })[] => recent,
   };
@@ -112,8 +144,12 @@ function addTo(totals: DecisionTotals, numbers: Record<string, number[]>): void 
       totals.refused += second;
       totals.dryRunRefused += third;
       for (const [i, count] of costs.entries()) totals.costs[i] = (totals.costs[i] ?? 0) + count;
-    } else if (reasons.includes(name)) totals.refusals[name] = (totals.refusals[name] ?? 0) + first;
+    }
   }
+}
+
+function reasonsIn({ refusals, dryRunRefusals }: DecisionTotals, isDryRun: boolean): RefusalCounts {
+  return isDryRun ? dryRunRefusals : refusals;
 }
 
 const latencyNames = ["latency_local", "latency_remote"];

@@ -2,6 +2,9 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { LATENCY_BOUNDS_SECONDS } from "../../core/latency.js";
 import { isLiftedByDryRun } from "../../core/refusals.js";
+import { type BudgetName, budgetNames } from "../../shared/access/plane-budgets.js";
+import { type BackgroundTask, backgroundTasks } from "../../shared/background.js";
+import { type ShedReason, shedReasons } from "../../shared/connection-limits.js";
 import type { SlotDecision } from "../../slots/slot-keeper-options.js";
 import { storeErrorKinds } from "../../store/errors.js";
 import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
@@ -16,6 +19,7 @@ export const newLatency = () => new Array<number>(latencyBoundsSeconds.length + 
 
 const syncOutcomes = ["ok", "error", "timeout"] as const;
 const withoutLabels = [
+  "ratelimit_log_lines_lost_total",
   "ratelimit_sync_apps",
   "websocket_acquire_seconds",
   "websocket_connections_rejected_total",
@@ -43,7 +47,10 @@ export function createProcessCounters(series: Series) {
   for (const listener of listeners) {
     series.of("ratelimit_overload_refusals_total", listener);
     series.of("ratelimit_tls_handshake_failures_total", listener);
+    for (const reason of shedReasons) series.of("ratelimit_connections_shed_total", listener, reason);
   }
+  for (const task of backgroundTasks) series.of("ratelimit_background_errors_total", task);
+  for (const budget of budgetNames) series.of("ratelimit_plane_budget_refusals_total", budget);
   for (const exporter of exporters) series.of("ratelimit_export_failures_total", exporter);
   const connectionRefusals: Record<string, number> = {};
   function refused(code: string): void {
@@ -78,7 +85,13 @@ export function createProcessCounters(series: Series) {
     },
     /** New work was refused because of overload. */
     shed: (listener: Listener): void => series.add("ratelimit_overload_refusals_total", [listener]),
+    connectionShed: (listener: Listener, reason: ShedReason): void =>
+      series.add("ratelimit_connections_shed_total", [listener, reason]),
+    backgroundFailed: (task: BackgroundTask): void => series.add("ratelimit_background_errors_total", [task]),
+    /** A data plane exceeded its budget. */
+    overBudget: (budget: BudgetName): void => series.add("ratelimit_plane_budget_refusals_total", [budget]),
     exportFailed: (exporter: Exporter): void => series.add("ratelimit_export_failures_total", [exporter]),
+    logLineLost: (): void => series.add("ratelimit_log_lines_lost_total", []),
     handshakeFailed: (listener: Listener): void => series.add("ratelimit_tls_handshake_failures_total", [listener]),
     /** For the syncs of a limiter, and for sync messages of data planes. */
     synced(outcome: (typeof syncOutcomes)[number], milliseconds: number, apps: number): void {

@@ -1,6 +1,6 @@
 /** Messages with counters: from workers to the primary, and from data planes to the service. Plain data. */
 import type { AppReport } from "./app-counters.js";
-import type { NodeMetrics } from "./node-metrics.js";
+import type { LimitReport, NodeMetrics } from "./node-metrics.js";
 import type { TrafficSample } from "./traffic-sample.js";
 
 export type NodeReport = ReturnType<NodeMetrics["report"]>;
@@ -10,10 +10,12 @@ export type ActivityReport = ReturnType<NodeMetrics["activity"]>;
 
 export type ReportRequest =
   | { kind: "report" }
-  /** Apps with requests since the last request of this kind. */
-  | { kind: "activity" }
+  /** Apps with requests since the last request of this kind, at most `most`, those with the most new requests first. */
+  | { kind: "activity"; most?: number }
   /** Only apps with requests are reported. */
   | { kind: "apps"; apps: string[] }
+  /** Requests at each of `limits`. */
+  | { kind: "limits" }
   | { kind: "metrics" }
   /** Recent requests for simulations. */
   | { kind: "sample" };
@@ -23,6 +25,7 @@ export interface Reports {
   report: NodeReport;
   activity: ActivityReport;
   apps: AppReport[];
+  limits: LimitReport[];
   metrics: MetricsReport;
   sample: TrafficSample;
 }

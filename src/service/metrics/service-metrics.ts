@@ -1,9 +1,9 @@
 /** The metrics of a whole service, for GET /metrics: the primary, its workers, data planes and values from the store. */
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { MetricsOptions } from "../../config/options/service.js";
+import { VALUE_PREFIX } from "../../core/keys.js";
 import type { BucketLimits } from "../../core/limits.js";
 import { WHOLE_SHARE } from "../../core/shard.js";
-import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
@@ -60,10 +60,11 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     clock: options.clock,
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
+  for (const reason of ["crashed", "unresponsive"]) own.of("ratelimit_worker_restarts_total", reason);
 
   /** @param id `limit:NAME` */
   function limitLabel(id: string): string | undefined {
-    const name = id.slice(BUCKET_PREFIX.length);
+    const name = id.slice(VALUE_PREFIX.length);
     return options.isLimit?.(name) === true ? name : undefined;
   }
 
@@ -115,7 +116,9 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     page.add("ratelimit_reconcile_rounds_total", [], rounds);
     page.add("ratelimit_reconcile_corrections_total", [], corrections);
     page.add("ratelimit_reconcile_recovered_tokens_total", [], recoveredTokens);
-    page.add("ratelimit_emergency_mode", [clusterId], coordinator.emergency().active ? 1 : 0);
+    const { active, burstsStopped } = coordinator.emergency();
+    page.add("ratelimit_emergency_mode", [clusterId], active ? 1 : 0);
+    page.add("ratelimit_bursts_stopped", [clusterId], burstsStopped ? 1 : 0);
     page.add("ratelimit_config_info", [config.version()]);
     page.add("ratelimit_config_last_reload_success_timestamp_seconds", [], config.loadedAtMs() / 1000);
     page.add("ratelimit_build_info", [options.version]);
@@ -139,11 +142,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     /** Adds the counters of a data plane when its message is answered. */
     counted(name: string, epoch: number, report: PlaneReport): void {
       const known = report.batch === 0 ? undefined : labels();
-      planes.add(name, epoch, report, (app) => (app.startsWith(BUCKET_PREFIX) ? limitLabel(app) : known?.get(app)));
+      planes.add(name, epoch, report, (app) => (app.startsWith(VALUE_PREFIX) ? limitLabel(app) : known?.get(app)));
     },
     /** Decisions that data planes reported, and the data planes themselves. */
     planes: { totals: planes.totals, recent: planes.recent },
     configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
+    workerRestarted: (reason: "crashed" | "unresponsive"): void => own.add("ratelimit_worker_restarts_total", [reason]),
     /** In parts. */
     async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {
       const { lists, known } = await current(workers);

@@ -3,7 +3,8 @@ import { COST_BOUNDS } from "../../core/cost.js";
 import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
-import { layerOf } from "../metrics/labels.js";
+import { appLayerOf } from "../metrics/labels.js";
+import { byCode, reasonsOf } from "../metrics/refusal-counts.js";
 import { type OperationsContext, unknownApp } from "./context.js";
 import * as contract from "./contract/contract.js";
 import { ifAvailable } from "./deadline.js";
@@ -40,7 +41,7 @@ function appReader(context: OperationsContext) {
       node_id: node,
       ...same,
       ...(limitName === undefined ? {} : { limit_name: limitName }),
-      layer: layerOf(report.code),
+      layer: appLayerOf(report.code),
       retry_after_ms: retryAfterMs,
       dry_run: dryRun,
       explanation: explainRefusal(report, app, cluster),
@@ -145,7 +146,8 @@ function appReader(context: OperationsContext) {
         statistics: {
           ...countsOf(total),
           l3_hit_ratio: ratio(total.l3Hits, total.requests),
-          refusals: total.refusals,
+          refusals: byCode(total.refusals),
+          reasons: reasonsOf(total.refusals, total.dryRunRefusals),
           cost_histogram: costHistogram(total.costs),
         },
         why,

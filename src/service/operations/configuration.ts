@@ -1,5 +1,7 @@
 /** Reloads the configuration, and reads and writes its store layer. */
+import { configDifferences } from "../../config/live/differences.js";
 import type { ReloadResult } from "../../config/live/live.js";
+import type { Config } from "../../config/schema.js";
 import { StoreError } from "../../store/errors.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
@@ -14,13 +16,19 @@ const layerChange = {
   409: { summary: "Another revision was written meanwhile, or an option needs a restart." },
   ...invalidConfig,
 };
+/** Listed for one change. */
+const MOST_CHANGES = 200;
 /** A layer may contain many apps. */
 const MOST_LAYER_BYTES = 1024 * 1024;
 
 export function configEndpoints(context: OperationsContext): Endpoint[] {
   const { live } = context;
 
-  function rejection({ problems, restartNeeded }: Rejected): Reply<never> {
+  function rejection({ problems, restartNeeded, needsConfirmation }: Rejected): Reply<never> {
+    if (needsConfirmation === true) {
+      const detail = "nothing was changed; with confirm, this configuration is applied";
+      return problem(409, "conflict", "confirmation_needed", { field: "confirm", detail, problems });
+    }
     if (restartNeeded.length === 0) {
       const { path = "", reason = "" } = problems[0] ?? {};
       const detail = "nothing was changed; the current configuration stays active";
@@ -30,11 +38,17 @@ export function configEndpoints(context: OperationsContext): Endpoint[] {
     return problem(409, "conflict", "restart_needed", { detail, problems });
   }
 
+  const changesSince = (config: Config) => configDifferences(config, live.current(), MOST_CHANGES);
+
   async function layer(): Promise<contract.LayerReply> {
     const { revision, config } = await within(READ_MS, live.layer());
     return {
       revision,
       config: withoutSecrets(config) as Record<string, unknown>,
+      active: {
+        revision: live.activeLayer().revision,
+        config: withoutSecrets(live.activeLayer().config) as Record<string, unknown>,
+      },
       config_version: live.version(),
       timestamp: context.timestamp(),
     };
@@ -52,6 +66,7 @@ export function configEndpoints(context: OperationsContext): Endpoint[] {
 
   async function putLayer(config: Record<string, unknown>, expected?: number): Promise<Reply<contract.LayerReply>> {
     const before = { revision: await currentRevision(), config_version: live.version() };
+    const previous = live.current();
     const result = await within(CHANGE_MS, live.putLayer(config, expected));
     // Rejected values are not logged: one may be a secret under a misspelt name.
     const parameters = { options: Object.keys(config) };
@@ -63,7 +78,7 @@ export function configEndpoints(context: OperationsContext): Endpoint[] {
     if (result.status === "refused") return { ...rejection(result), before, after: before, parameters };
     const body = await layer();
     const after = { revision: body.revision, config_version: body.config_version };
-    return ok(body, { before, after, parameters: { config: redacted(config) } });
+    return ok(body, { before, after, parameters: { config: redacted(config) }, changes: changesSince(previous) });
   }
 
   return [
@@ -74,27 +89,33 @@ export function configEndpoints(context: OperationsContext): Endpoint[] {
       reply: contract.reloadReply,
       others: {
         ...invalidConfig,
-        409: { summary: "Changed options need a restart; force applies the other changes." },
+        409: {
+          summary:
+            "Options need a restart; force applies the others. Or most apps, routes or limits would be removed; confirm does.",
+        },
       },
-      async handle({ body: { source, force } }) {
+      async handle({ body: { source, force, confirm } }) {
         const before = { config_version: live.version() };
+        const config = live.current();
         const fromStore = source === "redis" || source === "store";
         // An unavailable store is not an error of the configuration.
         if (fromStore && (await context.storeFacts()) === undefined) {
           throw new StoreError("unavailable", "the store does not answer");
         }
-        const result = await within(CHANGE_MS, live.reload({ source: source === "redis" ? "store" : source, force }));
+        const order = { source: source === "redis" ? "store" : source, force, confirm } as const;
+        const result = await within(CHANGE_MS, live.reload(order));
         if (result.status === "refused") return { ...rejection(result), before, after: before };
         return ok(
           {
             status: result.status,
             timestamp: context.timestamp(),
             apps_affected: result.appsAffected,
+            limits_affected: result.limitsAffected,
             config_version: result.version,
             previous_version: result.previousVersion,
             restart_needed: result.restartNeeded,
           },
-          { before, after: { config_version: result.version } },
+          { before, after: { config_version: result.version }, changes: changesSince(config) },
         );
       },
     }),
@@ -122,6 +143,15 @@ export function configEndpoints(context: OperationsContext): Endpoint[] {
       reply: contract.layerReply,
       others: layerChange,
       handle: ({ body }) => putLayer(body.config, body.expected_revision),
+    }),
+
+    admin("POST", "config/restore", {
+      summary: "Writes the layer that is in force on this service to the store, which was emptied.",
+      action: "config.restore",
+      request: contract.restoreRequest,
+      reply: contract.layerReply,
+      others: layerChange,
+      handle: () => putLayer(live.activeLayer().config),
     }),
 
     admin("DELETE", "config", {

@@ -31,7 +31,16 @@ export interface OperationsOptions {
   version: string;
   live: Pick<
     LiveConfig,
-    "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer" | "effective" | "tryFile"
+    | "current"
+    | "version"
+    | "loadedAtMs"
+    | "lastError"
+    | "reload"
+    | "layer"
+    | "activeLayer"
+    | "putLayer"
+    | "effective"
+    | "tryFile"
   >;
   apps(): readonly AppLimits[];
   quota: Pick<
@@ -40,7 +49,10 @@ export interface OperationsOptions {
   >;
   /** Apps whose tokens were recalled in the last seconds; "*" stands for all, "*3" for all of shard 3. */
   recalled(): string[];
-  coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;
+  coordinator: Pick<
+    Coordinator,
+    "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay" | "refillCluster"
+  >;
   store: Pick<Store, "kind" | "inspect">;
   slots: Pick<RouteSlots, "of">;
   pods(): readonly Pod[];

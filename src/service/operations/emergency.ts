@@ -23,9 +23,10 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   }
 
   function state(): contract.EmergencyStateReply {
-    const { active, source, sinceMs, leftMs, reason, operator } = coordinator.emergency();
+    const { active, source, sinceMs, leftMs, burstsStopped, reason, operator } = coordinator.emergency();
     return {
       emergency_mode: active,
+      bursts_stopped: burstsStopped,
       source: emergencySource(source),
       reason,
       operator,
@@ -37,8 +38,8 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   }
 
   function audited() {
-    const { emergency_mode, source, reason, operator, expires_at } = state();
-    return { emergency_mode, source, reason, operator, expires_at };
+    const { emergency_mode, bursts_stopped, source, reason, operator, expires_at } = state();
+    return { emergency_mode, bursts_stopped, source, reason, operator, expires_at };
   }
 
   return [
@@ -66,6 +67,7 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
         const reply = {
           status: "emergency_activated" as const,
           emergency_mode: true,
+          bursts_stopped: coordinator.emergency().burstsStopped,
           reason,
           operator,
           started_at: new Date(sinceMs).toISOString(),

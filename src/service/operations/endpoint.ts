@@ -1,5 +1,6 @@
 /** An endpoint of the control listener: who may call it, its schemas, its handler, and the reply. */
 import type * as z from "zod";
+import type { Difference } from "../../config/live/differences.js";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
 import type { Problem } from "./contract/contract.js";
 
@@ -41,9 +42,13 @@ export interface Reply<T = unknown> {
   body: T | Problem;
   headers?: Record<string, string>;
   mediaType?: string;
+  /** Ends a reply in parts whose caller takes them no more. */
+  gone?: AbortSignal;
   /** For the audit log: the state before and after. */
   before?: unknown;
   after?: unknown;
+  /** For the audit log: the options of the configuration that changed. */
+  changes?: readonly Difference[];
   /** For the audit log, instead of the request body, which may contain secrets. */
   parameters?: unknown;
   /** Status 200, but nothing was changed. */

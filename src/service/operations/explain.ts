@@ -4,6 +4,7 @@ import { MICRO } from "../../core/bucket.js";
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
+import { ownCapacityOf, reserveOf } from "../../core/reserve.js";
 import type { Quota } from "../../quota/quota.js";
 import type { RefusalReport } from "../metrics/app-counters.js";
 
@@ -22,7 +23,9 @@ export type ExplainedApp = Pick<
 
 export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
   const sentence = refusalSentence(refusal, app, cluster);
-  return refusal.dryRun ? `${sentence} The request was admitted because ${app.id} is on a dry run.` : sentence;
+  if (!refusal.dryRun) return sentence;
+  const lifted = refusal.limitName === undefined ? app.id : `the limit ${refusal.limitName}`;
+  return `${sentence} The request was admitted because ${lifted} is on a dry run.`;
 }
 
 function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
@@ -37,7 +40,7 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
       );
     case codes.CLUSTER_EXHAUSTED:
       return (
-        `The bucket of the cluster has too few tokens: the request of ${id} cost ${tokens(cost)}. ` +
+        `The bucket of the cluster has too few tokens above its reserve: the request of ${id} cost ${tokens(cost)}. ` +
         `The bucket refills at ${rate(cluster.rate)} for all apps${retryIn(retryAfterMs)}.`
       );
     case codes.COST_EXCEEDS_CAPACITY:
@@ -56,27 +59,39 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
     case codes.INVALID_IDENTITY:
       return "The request has no valid identity: the app or user header is malformed or was sent twice.";
     default:
-      return `The request of ${id} was refused: its code is ${code}.`;
+      return `The request of ${id} ${refusal.dryRun ? "would be" : "was"} refused: its code is ${code}.`;
   }
 }
 
 /** A limit of `limits`, not that of the app. */
 function limitRefused(name: string, refusal: RefusalReport, { id }: ExplainedApp): string {
-  const { code, cost, remaining, limit, retryAfterMs } = refusal;
+  const { code, cost, remaining, limit, retryAfterMs, dryRun } = refusal;
+  const subject = `A request of ${id} ${dryRun ? "would be" : "was"} refused by the limit ${name}`;
   const values = `tollgate usage ${name} shows its values`;
   if (code === codes.QUOTA_EXHAUSTED)
     return (
-      `A request of ${id} was refused by the limit ${name}: the bucket of its value has ${amount(remaining)} of ` +
+      `${subject}: the bucket of its value has ${amount(remaining)} of ` +
       `${tokens(limit)}, the request cost ${amount(cost)}${retryIn(retryAfterMs)}; ${values}.`
     );
-  return `A request of ${id} was refused by the limit ${name}: its code is ${code}; ${values}.`;
+  return `${subject}: its code is ${code}; ${values}.`;
 }
 
-function tooExpensive(cost: number, { id, burst }: ExplainedApp, { capacity }: ClusterLimits): string {
+function tooExpensive(
+  cost: number,
+  { id, burst, guaranteed }: ExplainedApp,
+  { capacity, rate }: ClusterLimits,
+): string {
   const request = `A request that costs ${tokens(cost)} can never be admitted`;
-  return cost > burst
-    ? `${request}: the bucket of ${id} holds at most ${amount(burst)}. Raise apps.${id}.burst, or send smaller requests.`
-    : `${request}: the bucket of the cluster holds at most ${amount(capacity)}. Raise cluster.capacity, or send smaller requests.`;
+  if (cost > burst) {
+    return `${request}: the bucket of ${id} holds at most ${amount(burst)}. Raise apps.${id}.burst, or send smaller requests.`;
+  }
+  const reserve = reserveOf(capacity * MICRO, rate * MICRO);
+  const own = ownCapacityOf(guaranteed * MICRO, rate * MICRO, reserve);
+  const most = Math.floor((capacity * MICRO - reserve + own) / MICRO);
+  return (
+    `${request}: the cluster pays at most ${amount(most)} for a request of ${id}, and keeps the rest of its bucket for the own ` +
+    "rates of other apps. Raise cluster.capacity, or send smaller requests."
+  );
 }
 
 const retryIn = (ms: number) => (ms > 0 ? `; retry in ${duration(ms)}` : "");
@@ -90,12 +105,13 @@ function kept(priority: number): string {
 
 /** What limits an app while the store is unavailable. */
 function withoutStore(app: ExplainedApp, cluster: ClusterLimits): string {
-  const { id, onStoreFailure, guaranteed, failOpenTokens: cap = cluster.failOpenTokens } = app;
-  const allowed = cap === undefined ? rate(guaranteed) : `${tokens(cap)} per second`;
+  const { id, onStoreFailure, burst, guaranteed, failOpenTokens: cap = cluster.failOpenTokens } = app;
+  const own = `burst of ${tokens(burst)} and the ${rate(guaranteed)}`;
+  const allowed = cap === undefined ? `its ${own}` : `the ${tokens(cap)} per second`;
   const sentences: Record<OnStoreFailure, string> = {
     closed: `${id} is blocked without it (on_store_failure: closed)`,
-    local: `${id} has used this node's share of ${rate(guaranteed)} (on_store_failure: local)`,
-    open: `${id} has used the ${allowed} that it may spend on one node without it (on_store_failure: open)`,
+    local: `${id} has used this node's share of its ${own} (on_store_failure: local)`,
+    open: `${id} has used ${allowed} that it may spend on one node without it (on_store_failure: open)`,
   };
   return sentences[onStoreFailure];
 }
@@ -132,7 +148,7 @@ type Balances = Pick<
 export interface AppNow {
   /** Undefined if the store does not answer. */
   balances: Balances | undefined;
-  emergency: { active: boolean; leftMs: number };
+  emergency: { active: boolean; leftMs: number; burstsStopped: boolean };
   level: number;
   /** The last refusal in this service. */
   last: { refusal: RefusalReport; agoMs: number } | undefined;
@@ -155,7 +171,11 @@ export function explainApp(app: ExplainedApp, now: AppNow, cluster: ClusterLimit
       `The degradation level is ${now.level}: requests that the lease of a node cannot pay do not wait for the store.`,
     );
   }
-  if (app.dryRun) sentences.push(`${app.id} is on a dry run: none of its requests are refused.`);
+  if (app.dryRun) {
+    sentences.push(
+      `${app.id} is on a dry run: its own limit refuses nothing. Other limits that are not on a dry run still refuse its requests, and so do checks of invalid ones.`,
+    );
+  }
   return sentences.join(" ");
 }
 
@@ -165,7 +185,7 @@ function limitedBy(app: ExplainedApp, { balances, emergency, last }: AppNow, clu
     return `The store does not answer, so the balance of ${id} is unknown. Requests get 503 once ${withoutStore(app, cluster)}.`;
   }
   const share = emergency.active ? emergencyRatio(priority) : 1;
-  const end = emergency.leftMs > 0 ? `it ends in ${duration(emergency.leftMs)}` : "it lasts until it is turned off";
+  const end = emergency.leftMs > 0 ? `it ends in ${duration(emergency.leftMs)}` : "it has no fixed end";
   if (share === 0) {
     return `The cluster is in an emergency: apps of priority ${priority} are blocked; ${end}.`;
   }
@@ -177,23 +197,30 @@ function limitedBy(app: ExplainedApp, { balances, emergency, last }: AppNow, clu
   }
   if (short !== undefined) return short;
   const bucket = `its bucket has ${amount(balances.tokens)} of ${tokens(burst)} and refills at ${rate(guaranteed)}`;
-  const unlimited = `Nothing limits ${id}: ${bucket}.`;
-  if (last === undefined || last.agoMs > RECENT_MS) return unlimited;
-  const { code, limitName } = last.refusal;
+  if (last === undefined || last.agoMs > RECENT_MS) return `Nothing limits ${id}: ${bucket}.`;
+  const { code, limitName, dryRun } = last.refusal;
+  const unlimited =
+    limitName === undefined ? `Nothing limits ${id}: ${bucket}.` : `${id} is within its own limit: ${bucket}.`;
   const atLimit = last.agoMs <= JUST_NOW_MS && code === codes.QUOTA_EXHAUSTED && limitName === undefined;
-  const state = atLimit ? `${id} requests more than its rate, and the excess is refused: ${bucket}.` : unlimited;
-  return `${state} The last refusal was ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, cluster)}`;
+  const excess = dryRun ? "would be refused without the dry run" : "is refused";
+  const state = atLimit ? `${id} requests more than its rate, and the excess ${excess}: ${bucket}.` : unlimited;
+  const event = dryRun ? "The last request that would be refused was" : "The last refusal was";
+  return `${state} ${event} ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, cluster)}`;
 }
 
 /** Whole tokens that `tollgate borrow` would lend to an app whose bucket is empty; 0 otherwise. */
-function possibleLoan(app: ExplainedApp, { balances, emergency }: AppNow, { capacity }: ClusterLimits): number {
-  if (!app.borrow || emergency.active || balances === undefined || balances.tokens >= 1) return 0;
+function possibleLoan(app: ExplainedApp, { balances, emergency }: AppNow, { capacity, rate }: ClusterLimits): number {
+  if (!app.borrow || emergency.active || emergency.burstsStopped || balances === undefined || balances.tokens >= 1)
+    return 0;
   const held = Math.max(balances.granted - balances.spent - balances.returned, 0);
   return Math.min(
     borrowable(balances.debt * MICRO, Math.floor(app.guaranteed * MICRO)),
     Math.floor(app.burst - held - balances.tokens),
     // With several shards the floor is that of the whole cluster: some loans that would succeed are not suggested.
-    lendable(balances.clusterTokens * MICRO, capacity * MICRO),
+    lendable({
+      ...{ tokens: balances.clusterTokens * MICRO, debt: 0, capacity: capacity * MICRO, held: 0, rate: rate * MICRO },
+      reserve: reserveOf(capacity * MICRO, rate * MICRO),
+    }),
   );
 }
 

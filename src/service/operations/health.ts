@@ -77,6 +77,18 @@ export function healthEndpoints(context: OperationsContext): Endpoint[] {
       },
     }),
 
+    endpoint("GET", "/health/serving", "public", {
+      summary: "Whether the service can decide about requests, if only by `on_store_failure`. For readiness probes.",
+      reply: contract.servingReply,
+      others: { 503: { summary: "It starts, stops, or no worker listens.", reply: contract.servingReply } },
+      handle() {
+        const state = context.state();
+        const workers = context.workers();
+        const serving = state === "running" && workersHealth() !== "unhealthy";
+        return { status: serving ? 200 : 503, body: { serving, state, workers, timestamp: context.timestamp() } };
+      },
+    }),
+
     endpoint("GET", "/health/deep", "address", {
       summary: "Health of each component, with warnings.",
       reply: contract.deepReply,

@@ -11,7 +11,7 @@ import * as contract from "./contract/contract.js";
 import { CHANGE_MS, ifAvailable, READ_MS, within } from "./deadline.js";
 import { admin, badField, type Endpoint, ok, problem, Rejected } from "./endpoint.js";
 import { type NamedLimit, namedLimits } from "./named-limits.js";
-import { appTotals, noTotals } from "./statistics.js";
+import { appTotals, limitDecisions, noTotals } from "./statistics.js";
 
 /** Concurrent store calls. */
 const CONCURRENT = 8;
@@ -97,7 +97,32 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     const inUse = value === undefined ? buckets.length : bucketsOf(limit, spent, undefined).length;
     const values = await mapConcurrently(buckets.slice(0, top), CONCURRENT, (bucket) => usageOf(limit, bucket, value));
     const why = value === undefined ? "" : whyText(limit, values[0]!);
-    return { ...fieldsOf(limit), in_use: inUse, values, why, timestamp: context.timestamp() };
+    const decisions = (await decisionsAt([limit]))[0]!;
+    return { ...fieldsOf(limit), decisions, in_use: inUse, values, why, timestamp: context.timestamp() };
+  }
+
+  /** Requests and refusals at each limit, in the same order. */
+  async function decisionsAt(limits: readonly NamedLimit[]) {
+    const ofRules = limits.some(({ prefix }) => prefix !== undefined);
+    const labels = limits.filter(({ prefix }) => prefix === undefined).map(({ name }) => name);
+    const [reports, appReports] = await Promise.all([
+      ofRules ? ifAvailable(context.ask({ kind: "limits" })) : [],
+      labels.length === 0 ? [] : ifAvailable(context.ask({ kind: "apps", apps: labels })),
+    ]);
+    const byRule = limitDecisions(reports ?? [], context.planes.totals.limits());
+    const byLabel = appTotals(labels, appReports ?? [], context.planes.totals.ofApp);
+    return limits.map(({ name, prefix }) => {
+      if (prefix !== undefined)
+        return byRule.get(name) ?? { requests: 0, allowed: 0, rejected: 0, dry_run_rejected: 0 };
+      const { requests, allowed, refused, dryRunRefused } = byLabel.get(name) ?? noTotals();
+      return { requests, allowed, rejected: refused, dry_run_rejected: dryRunRefused };
+    });
+  }
+
+  async function rules(): Promise<contract.LimitsReply["limits"]> {
+    const limits = namedLimits(live.current()).filter(({ prefix }) => prefix !== undefined);
+    const decisions = await decisionsAt(limits);
+    return limits.map((limit, i) => ({ ...fieldsOf(limit), decisions: decisions[i]! }));
   }
 
   async function change(name: string | undefined, value: string, amount: number) {
@@ -105,7 +130,8 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     const bucket = bucketOf(limit, value);
     const before = await within(CHANGE_MS, quota.inspect(bucket));
     const { added, remaining } = await within(CHANGE_MS, quota.credit(bucket, amount, randomUUID()));
-    const done = { limit: limit.name, value: limit.valueOf(bucket.id, value), added, remaining };
+    const explanation = explainChange(limit.limits, { amount, added, remaining, before });
+    const done = { limit: limit.name, value: limit.valueOf(bucket.id, value), added, remaining, explanation };
     return { done, audited: { before: { remaining: Math.floor(before.tokens) }, after: { remaining } } };
   }
 
@@ -133,13 +159,11 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
 
   return [
     admin("GET", "limits", {
-      summary: "All limits of `limits`, and those of `rate_limits` with their decisions.",
+      summary: "All limits of `limits` and `rate_limits` with their requests and refusals.",
       reply: contract.limitsReply,
       handle: async () =>
         ok({
-          limits: namedLimits(live.current())
-            .filter(({ prefix }) => prefix !== undefined)
-            .map(fieldsOf),
+          limits: await rules(),
           descriptors: await descriptors(),
           timestamp: context.timestamp(),
         }),
@@ -184,6 +208,25 @@ function whyText({ limits, name }: NamedLimit, usage: contract.LimitUsageReply["
   const perToken = Math.ceil((1 - Math.max(remaining, 0)) / limits.guaranteed);
   const holding = held > 0 ? ` ${held} are on leases of nodes, which return them when others need them.` : "";
   if (remaining >= 1) return `${value} has ${remaining} of ${limits.burst} tokens of ${name}.${holding}`;
-  const dry = limits.dryRun ? " It is a dry run, so they pass." : "";
-  return `${value} has used ${used} of ${limits.burst} tokens of ${name}: further requests are refused.${dry} One token comes back in ${perToken} s.${holding}`;
+  const further = limits.dryRun
+    ? "further requests would be refused, but are admitted because the limit is on a dry run."
+    : "further requests are refused.";
+  return `${value} has used ${used} of ${limits.burst} tokens of ${name}: ${further} One token comes back in ${perToken} s.${holding}`;
+}
+
+interface Change {
+  /** `FILL_UP` to fill the bucket. */
+  amount: number;
+  added: number;
+  remaining: number;
+  before: { granted: number; spent: number; returned: number };
+}
+
+/** Why less was added than asked for. Tokens on leases count towards the burst. */
+function explainChange({ burst }: NamedLimit["limits"], { amount, added, remaining, before }: Change): string {
+  const held = Math.max(before.granted - before.spent - before.returned, 0);
+  if (added >= amount || (amount === FILL_UP && added > 0)) return "";
+  const all = `The bucket holds at most its burst of ${burst} tokens`;
+  if (held === 0) return `${all}: it is full.`;
+  return `${all}: ${remaining} are in it, and ${held} are on leases of nodes, which spend or return them.`;
 }

@@ -1,5 +1,6 @@
 /** All admin and health endpoints. Each replies within seconds or fails with a StoreError. */
 import { appEndpoints } from "./apps.js";
+import { clusterEndpoints } from "./cluster.js";
 import { configEndpoints } from "./configuration.js";
 import type { OperationsContext } from "./context.js";
 import { degradationEndpoints } from "./degradation.js";
@@ -17,6 +18,7 @@ export function operationEndpoints(context: OperationsContext): Endpoint[] {
     statusEndpoints,
     degradationEndpoints,
     emergencyEndpoints,
+    clusterEndpoints,
     tokenEndpoints,
     limitEndpoints,
     configEndpoints,

@@ -1,8 +1,10 @@
 /** Combines the reports of all workers. */
 import type { AppReport } from "../metrics/app-counters.js";
-import { type DecisionTotals, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
+import type { LimitReport } from "../metrics/node-metrics.js";
+import { type DecisionTotals, type LimitTotals, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
 import { quantile } from "../metrics/quantile.js";
+import { addCounts } from "../metrics/refusal-counts.js";
 import type { NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";
 
@@ -71,8 +73,35 @@ function addApp(total: AppTotals, more: (DecisionTotals & Pick<AppTotals, "lastR
 
 function addDecisions(total: AppTotals, more: DecisionTotals): void {
   for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) total[name] += more[name];
-  for (const [code, count] of Object.entries(more.refusals)) total.refusals[code] = (total.refusals[code] ?? 0) + count;
+  addCounts(total.refusals, more.refusals);
+  addCounts(total.dryRunRefusals, more.dryRunRefusals);
   for (const [i, count] of more.costs.entries()) total.costs[i] = (total.costs[i] ?? 0) + count;
+}
+
+interface LimitDecisions {
+  requests: number;
+  allowed: number;
+  rejected: number;
+  dry_run_rejected: number;
+}
+
+/** Requests at limits of `limits`, of workers and data planes. */
+export function limitDecisions(
+  reports: readonly LimitReport[][],
+  planes: Iterable<[string, LimitTotals]>,
+): Map<string, LimitDecisions> {
+  const sums = new Map<string, LimitDecisions>();
+  function add(name: string, allowed: number, rejected: number, dryRun: number): void {
+    const sum = sums.get(name) ?? { requests: 0, allowed: 0, rejected: 0, dry_run_rejected: 0 };
+    sum.requests += allowed + rejected + dryRun;
+    sum.allowed += allowed + dryRun;
+    sum.rejected += rejected;
+    sum.dry_run_rejected += dryRun;
+    sums.set(name, sum);
+  }
+  for (const report of reports.flat()) add(...report);
+  for (const [name, { allowed, rejected, dryRunRejected }] of planes) add(name, allowed, rejected, dryRunRejected);
+  return sums;
 }
 
 export function noTotals(): AppTotals {
@@ -83,6 +112,7 @@ export function noTotals(): AppTotals {
     dryRunRefused: 0,
     l3Hits: 0,
     refusals: {},
+    dryRunRefusals: {},
     costs: [],
     lastRefusals: [],
   };

@@ -47,6 +47,7 @@ export async function statusOf(context: OperationsContext): Promise<contract.Sta
     degradation_pinned_until: pinned === undefined ? null : new Date(pinned.untilMs).toISOString(),
     emergency_mode: emergency.active,
     emergency: {
+      bursts_stopped: emergency.burstsStopped,
       source: emergencySource(emergency.source),
       reason: emergency.reason,
       operator: emergency.operator,
@@ -96,9 +97,13 @@ export async function connectionsOf(
   return {
     total: counted.reduce((sum, { total }) => sum + total, 0),
     rejected: counted.reduce((sum, { rejected }) => sum + rejected, 0),
-    routes: counted.map(({ route, total, rejected }) => ({
-      ...{ route, connections: total, limit: limits.get(route)?.maxTotal ?? 0, rejected },
-    })),
+    routes: counted.map(({ route, total, rejected }) => {
+      const { maxTotal = 0, maxPerApp = 0, maxPerClient = 0 } = limits.get(route) ?? {};
+      return {
+        ...{ route, connections: total, limit: maxTotal, rejected },
+        ...{ max_per_app: maxPerApp, max_per_client: maxPerClient },
+      };
+    }),
     pods: counted.flatMap(({ route, perPod }) =>
       podsOf.get(route)!.map(({ upstream, pod, limit }) => ({
         ...{ route, upstream, pod, connections: perPod.get(pod) ?? 0, limit },

@@ -6,24 +6,30 @@ import {
   metricsOptions,
   otelOptions,
   overloadLimits,
+  planeBudget,
   pushOptions,
 } from "../../config/options/service.js";
-import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
+import { podSources, podsOf, routeTargets, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
-import { createPlaneValues, TOO_MANY_VALUES } from "../../limiter/limits/plane-values.js";
+import { TOO_MANY_VALUES } from "../../limiter/limits/plane-values.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
 import { ShardMismatch } from "../../quota/shard-count.js";
+import { createPlaneBudgets, OVER_BUDGET } from "../../shared/access/plane-budgets.js";
 import { systemClock } from "../../shared/clock.js";
+import type { ShedReason } from "../../shared/connection-limits.js";
 import type { Log } from "../../shared/log.js";
+import { fileBudget } from "../../shared/open-files.js";
 import { createOverload } from "../../shared/overload.js";
 import { type Certificates, createCertificates } from "../../shared/tls/certificates.js";
 import { createPodDirectory } from "../../slots/pods.js";
+import { createRouteTargets } from "../../slots/route-targets.js";
 import { createRouteSlots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
 import { createControl } from "../control/control.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
+import { MESSAGE_BYTES, overBudget } from "../control/plane-api/plane-budget.js";
 import { createRecentRecalls } from "../control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../control/plane-api/sync.js";
 import { createDashboard } from "../dashboard/dashboard.js";
@@ -59,10 +65,13 @@ export function createControlPlane(options: ControlPlaneOptions) {
   const clusterId = config.cluster.id;
   const version = programVersion();
   let access = accessOptions(config);
+  let budget = planeBudget(config);
+  let targeted = routeTargets(config);
   let apps = appLimits(config);
   let configured = new Set(apps.map(({ id }) => id));
   let metered = metricsOptions(config);
   let placements = slotPlacements(config);
+  let limited = { config, limits: slotLimits(config.routes, config.upstreams) };
   let limits = overloadLimits(config);
   const overload = createOverload({ limits: () => limits, log });
   const quota = createQuota(store, clusterOptions(config));
@@ -106,10 +115,12 @@ export function createControlPlane(options: ControlPlaneOptions) {
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
   const recalls = createRecentRecalls(quota, systemClock);
-  const planeValues = createPlaneValues({
-    maxValues: () => live.current().rate_limit_values,
+  const budgets = createPlaneBudgets({
+    most: (name, isCommon) => budget(name, isCommon),
     clock: systemClock,
-    exceeded: (plane, most) => log.warn({ plane, most }, TOO_MANY_VALUES),
+    exceeded: (plane, name, most) =>
+      log.warn({ plane, budget: name, most }, name === "values" ? TOO_MANY_VALUES : OVER_BUDGET),
+    refused: metrics.overBudget,
   });
   const sync = createSyncHandler({
     quota,
@@ -126,6 +137,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
   const slots = createRouteSlots(store, clusterId, (route) => placements.get(route));
   // Only for the admin API; gateways have their own directory.
   const directory = createPodDirectory({ sources: podSources(config) });
+  const targets = createRouteTargets(() => targeted);
   const context = createContext({
     node,
     version,
@@ -140,7 +152,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     planes: metrics.planes,
     apps: () => apps,
     pods: () => podsOf(live.current(), directory.pods),
-    connectionLimits: () => slotLimits(live.current().routes),
+    connectionLimits,
     workers: workers.counts,
     recalled: recalls.list,
     overload: overload.state,
@@ -159,10 +171,12 @@ export function createControlPlane(options: ControlPlaneOptions) {
     endpoints: [
       ...operationEndpoints(context),
       ...dashboard.endpoints,
-      syncEndpoint(sync, planeValues),
+      syncEndpoint(sync, budgets),
       ...connectionEndpoints({
         slots,
-        routes: () => slotLimits(live.current().routes),
+        routes: connectionLimits,
+        isPod: targets.statusOf,
+        budgets,
         appOf,
         isDryRun: (app) => live.current().apps[app]?.dry_run === true,
         timeoutMs,
@@ -170,6 +184,9 @@ export function createControlPlane(options: ControlPlaneOptions) {
       }),
     ],
     access: () => access,
+    onConfig: live.onChange,
+    planeRefusal: (plane, bytes) =>
+      budgets.spends(plane, "bytes", Math.max(bytes, MESSAGE_BYTES)) ? undefined : overBudget(plane, "bytes"),
     sessionToken: dashboard.sessionToken,
     isOpen,
     sheds() {
@@ -180,6 +197,13 @@ export function createControlPlane(options: ControlPlaneOptions) {
     log,
     version,
   });
+
+  function connectionLimits() {
+    const current = live.current();
+    if (limited.config !== current)
+      limited = { config: current, limits: slotLimits(current.routes, current.upstreams) };
+    return limited.limits;
+  }
 
   async function podSlots() {
     const { pods } = await connectionsOf(context, MOST_COUNTED_ROUTES);
@@ -203,6 +227,14 @@ export function createControlPlane(options: ControlPlaneOptions) {
     server: control.server,
     storeObserver: metrics.storeObserver,
     handshakeFailed: () => metrics.handshakeFailed("control"),
+    logLineLost: metrics.logLineLost,
+    workerRestarted: metrics.workerRestarted,
+    backgroundFailed: metrics.backgroundFailed,
+    connectionLimits: {
+      total: fileBudget().control,
+      shed: (reason: ShedReason) => metrics.connectionShed("control", reason),
+      log,
+    },
     /** Rejects if the cluster was created with another number of shards. Without the store, each call verifies it first. */
     async verifyShards(): Promise<void> {
       await quota.verify().catch((error: unknown) => {
@@ -218,6 +250,8 @@ export function createControlPlane(options: ControlPlaneOptions) {
     /** Applies the current configuration of `live`. */
     reconfigure(changed: Config): void {
       access = accessOptions(changed);
+      budget = planeBudget(changed);
+      targeted = routeTargets(changed);
       apps = appLimits(changed);
       metered = metricsOptions(changed);
       limits = overloadLimits(changed);

@@ -16,7 +16,7 @@ export async function startDemoBackend(address = "127.0.0.1:0") {
     else if (url.pathname === "/api/echo") echo(request, response);
     else sendJson(response, 404, { error: "not_found", try: ["/api/hello", "/api/big?bytes=1048576", "/api/echo"] });
   });
-  const { host, port } = await listen(server, "demo backend", address);
+  const { host, port } = await listen({ server, option: "demo backend", address });
   const close = () =>
     new Promise<void>((resolve) => {
       server.close(() => resolve());

@@ -18,7 +18,9 @@ import { createTokenSource } from "../../planes/node/identity/token-source.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
+import type { ShedReason } from "../../shared/connection-limits.js";
 import type { Log } from "../../shared/log.js";
+import { fileBudget } from "../../shared/open-files.js";
 import { createOverload } from "../../shared/overload.js";
 import type { Certificates } from "../../shared/tls/certificates.js";
 import { createPodDirectory } from "../../slots/pods.js";
@@ -68,12 +70,13 @@ export function createGateway({
 }: GatewayOptions) {
   let settings = settingsOf(config);
   let { configVersion } = options;
+  const files = fileBudget();
   const overload = createOverload({ limits: () => settings.overload, log });
   const metrics = createNodeMetrics({ node, ...metricsOptions(config), overload: overload.state });
   const store = observeStore(plainStore, metrics.storeObserver);
   const quota = createQuota(store, clusterOptions(config));
   const decisionLog = createDecisionLog({
-    log,
+    log: log.unlimited ?? log,
     perSecond: () => settings.log.refusals_per_second,
     slowMs: () => settings.log.slow_decision_ms,
   });
@@ -97,6 +100,7 @@ export function createGateway({
     ...proxyOptions(config),
     ...deciders(config),
     overload: { ...overload, sheds: () => shed("gateway") },
+    maxUpstreams: files.upstreams,
     certificates,
     tracing,
     log,
@@ -109,6 +113,7 @@ export function createGateway({
     slots,
     discoveredPods: (upstream) => directory.pods(upstream),
     observer: slotObserver,
+    overBudget: metrics.overBudget,
     sheds: () => shed("envoy"),
     log,
   });
@@ -171,8 +176,22 @@ export function createGateway({
     limiter,
     /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
     envoy,
+    connectionLimits: {
+      gateway: {
+        total: files.clients,
+        // A tunnel has a connection to a pod, too.
+        extra: proxy.upgradedConnections,
+        perClient: () => settings.connectionsPerClient,
+        isTrusted: proxy.isTrustedHop,
+        shed: (reason: ShedReason) => metrics.connectionShed("gateway", reason),
+        log,
+      },
+      envoy: { total: files.envoy, shed: (reason: ShedReason) => metrics.connectionShed("envoy", reason), log },
+    },
+    backgroundFailed: metrics.backgroundFailed,
     handshakeFailed: metrics.handshakeFailed,
     exportFailed: metrics.exportFailed,
+    logLineLost: metrics.logLineLost,
     /** Applies a configuration between two requests. Running requests continue. */
     reconfigure(changed: Config, version: string): void {
       settings = settingsOf(changed);
@@ -195,9 +214,11 @@ export function createGateway({
             slots: keeper.stats().active,
           });
         case "activity":
-          return metrics.activity();
+          return metrics.activity(request.most);
         case "apps":
           return metrics.appReports(request.apps, limiter);
+        case "limits":
+          return metrics.limits();
         case "sample":
           return metrics.sample();
         case "metrics":
@@ -224,7 +245,9 @@ export function createGateway({
 /** The part of the configuration that is still read after it was applied. The rest, with many apps, is not kept. */
 function settingsOf(config: Config) {
   const { log, routes, upstreams } = config;
-  return { log, routes, upstreams, placements: slotPlacements({ routes }), overload: overloadLimits(config) };
+  const { connections_per_client: connectionsPerClient } = config.request_limits;
+  const placements = slotPlacements({ routes });
+  return { log, routes, upstreams, placements, overload: overloadLimits(config), connectionsPerClient };
 }
 
 export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {

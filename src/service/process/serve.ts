@@ -5,6 +5,8 @@ import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
+import { patternWarnings } from "../../config/warnings.js";
+import { surviveErrors } from "../../shared/background.js";
 import { createCertificates } from "../../shared/tls/certificates.js";
 import { serveStore } from "../../store/ipc/serve-store.js";
 import { observeStore, type StoreObserver } from "../../store/observed-store.js";
@@ -31,12 +33,15 @@ export interface ServeOptions {
   isOpen?: boolean;
 }
 
+const MOST_WARNINGS = 20;
+
 export type Service = ReturnType<typeof serve>;
 export type Listening = Awaited<Service["ready"]>;
 
 export function serve({ config: initial, file, yaml, env, overrides, commandLine, isOpen }: ServeOptions) {
   const { node_id: node, store: storeUrl, control: controlOptions } = initial;
-  const log = createLog({ level: initial.log.level, node });
+  let lineLost: (() => void) | undefined;
+  const log = createLog({ level: initial.log.level, node, lost: () => lineLost?.() });
   const certificates = createCertificates();
   let observer: StoreObserver | undefined;
   const plainStore = openStore(storeUrl, { ...storeOptions(initial), ...storeTls(initial, log, certificates) });
@@ -67,12 +72,23 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
       const pinned = plane.pinned();
       if (pinned !== undefined) send({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
     },
+    restarted: (reason) => plane.workerRestarted(reason),
     log,
   });
   const plane = createControlPlane({ live, store, log, state: () => state, workers, certificates, isOpen });
   observer = plane.storeObserver;
-  live.onChange((config) => {
-    log.level = config.log.level;
+  lineLost = plane.logLineLost;
+  surviveErrors((task, error) => {
+    plane.backgroundFailed(task);
+    log.error({ task, err: error }, "an error in the background");
+  });
+  const warn = (config: Config) => {
+    for (const { path, reason } of patternWarnings(config).slice(0, MOST_WARNINGS)) log.warn({ path }, reason);
+  };
+  warn(initial);
+  live.onChange((config, before) => {
+    if (config.limits !== before.limits) warn(config);
+    log.setLevel(config.log.level);
     plane.reconfigure(config);
     workers.send({ worker: "config", ...active() });
   });
@@ -95,14 +111,16 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
   async function closeRest(): Promise<void> {
     await Promise.all([plane.close(), live.close()]);
     await store.close();
+    log.flush();
   }
 
   async function start() {
-    const control = await listen(
-      plane.server,
-      "control.listen",
-      controlOptions.listen,
-      listenerTls({
+    const control = await listen({
+      server: plane.server,
+      option: "control.listen",
+      address: controlOptions.listen,
+      limits: plane.connectionLimits,
+      tls: listenerTls({
         name: "control.tls",
         section: controlOptions.tls,
         protocols: ["http/1.1"],
@@ -110,7 +128,7 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
         certificates,
         handshakeFailed: plane.handshakeFailed,
       }),
-    );
+    });
     void store.inspect().then(
       ({ warnings }) => {
         for (const warning of warnings) log.warn({ warning }, "store warning");

@@ -3,17 +3,19 @@ import { unpackConfig } from "../../config/equal-apps.js";
 import { storeOptions } from "../../config/options/limits.js";
 import { otelOptions } from "../../config/options/service.js";
 import type { Config } from "../../config/schema.js";
+import { runInBackground, surviveErrors } from "../../shared/background.js";
 import { createCertificates } from "../../shared/tls/certificates.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
 import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
+import type { ReportRequest, Reports } from "../metrics/reports.js";
 import { startTracing } from "../telemetry/tracing.js";
 import { createGateway, type Gateway } from "./gateway.js";
 import { listen } from "./listen.js";
 import { createLog, type ProcessLog } from "./log.js";
 import { listenerTls, storeTls } from "./tls.js";
 import { programVersion } from "./version.js";
-import { type FromWorker, isWorkerMessage, type ToWorker } from "./worker-messages.js";
+import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 let gateway: Gateway | undefined;
 let log: ProcessLog | undefined;
@@ -28,8 +30,14 @@ let missed: (ToWorker & { worker: "config" }) | undefined;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 process.on("message", (message: unknown) => {
-  if (!isWorkerMessage(message)) return;
-  const received = message as ToWorker;
+  if (isWorkerMessage(message)) runInBackground("message", () => handle(message as ToWorker));
+});
+surviveErrors((task, error) => {
+  gateway?.backgroundFailed(task);
+  log?.error({ task, err: error }, "an error in the background");
+});
+
+function handle(received: ToWorker): void {
   switch (received.worker) {
     case "start":
       starting ??= start(received);
@@ -45,12 +53,27 @@ process.on("message", (message: unknown) => {
       else reconfigure(unpackConfig(received.config), received.version);
       break;
     case "ask":
-      if (gateway !== undefined) send({ worker: "report", id: received.id, report: gateway.report(received.request) });
+      answer(received);
+      break;
+    case "ping":
+      send({ worker: "pong" });
       break;
     case "stop":
       void stop(received.graceMs);
   }
-});
+}
+
+/** Replies even if the report fails, so that the primary does not wait for it. */
+function answer({ id, request }: ToWorker & { worker: "ask" }): void {
+  if (gateway === undefined) return;
+  const { report: create } = gateway;
+  let report: Reports[ReportRequest["kind"]] | undefined;
+  runInBackground("report", () => {
+    report = create(request);
+  });
+  send({ worker: "report", id, report });
+}
+
 send({ worker: "hello" });
 // The primary is gone, and with it the listening socket.
 process.on("disconnect", () => void stop(graceMs));
@@ -59,7 +82,7 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
   try {
     const config = unpackConfig(packed);
     graceMs = config.timeouts.shutdown_ms;
-    log = createLog({ level: config.log.level, node });
+    log = createLog({ level: config.log.level, node, lost: () => gateway?.logLineLost() });
     const certificates = createCertificates();
     const options = { ...storeOptions(config), ...storeTls(config, log, certificates) };
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
@@ -72,8 +95,7 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
     });
     gateway = createGateway({ config, configVersion: version, node, store, certificates, tracing, log });
     if (missed !== undefined) reconfigure(unpackConfig(missed.config), missed.version);
-    const { proxy, envoy, handshakeFailed } = gateway;
-    const wanted = config.envoy.listen;
+    const { proxy, envoy, handshakeFailed, connectionLimits } = gateway;
     const protocols = ["h2", "http/1.1"];
     const gatewayTls = listenerTls({
       name: "tls",
@@ -91,11 +113,19 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
       certificates,
       handshakeFailed: () => handshakeFailed("envoy"),
     });
-    send({
-      worker: "listening",
-      gateway: config.routes.length === 0 ? undefined : await listen(proxy.server, "listen", config.listen, gatewayTls),
-      envoy: wanted === undefined ? undefined : await listen(envoy.server, "envoy.listen", wanted, envoyTls),
-    });
+    const listens: WorkerListens = {};
+    if (config.routes.length > 0) {
+      const { server } = proxy;
+      const limits = connectionLimits.gateway;
+      listens.gateway = await listen({ server, option: "listen", address: config.listen, tls: gatewayTls, limits });
+    }
+    if (config.envoy.listen !== undefined) {
+      const { server } = envoy;
+      const limits = connectionLimits.envoy;
+      const address = config.envoy.listen;
+      listens.envoy = await listen({ server, option: "envoy.listen", address, tls: envoyTls, limits });
+    }
+    send({ worker: "listening", ...listens });
   } catch (error) {
     send({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
   }
@@ -104,7 +134,7 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
 function reconfigure(config: Config, version: string): void {
   if (gateway === undefined || log === undefined || stopping) return;
   graceMs = config.timeouts.shutdown_ms;
-  log.level = config.log.level;
+  log.setLevel(config.log.level);
   try {
     gateway.reconfigure(config, version);
   } catch (error) {
@@ -120,6 +150,7 @@ async function stop(ms: number): Promise<void> {
   await starting;
   await gateway?.stop(ms);
   await store?.close();
+  log?.flush();
   process.exit(0);
 }
 

@@ -11,6 +11,8 @@ export type ToWorker =
   /** Pins the degradation level; a duration of 0 unpins it. */
   | { worker: "pin"; level: number; durationMs: number }
   | { worker: "ask"; id: number; request: ReportRequest }
+  /** To be answered at once with `pong`. */
+  | { worker: "ping" }
   /** Stop accepting, finish running requests within the grace period, return all tokens, exit. */
   | { worker: "stop"; graceMs: number };
 
@@ -26,7 +28,9 @@ export type FromWorker =
   /** Ready for messages. Messages sent earlier may be lost. */
   | { worker: "hello" }
   | ({ worker: "listening" } & WorkerListens)
-  | { worker: "report"; id: number; report: Reports[ReportRequest["kind"]] }
+  | { worker: "pong" }
+  /** Undefined: it could not be made. */
+  | { worker: "report"; id: number; report: Reports[ReportRequest["kind"]] | undefined }
   /** Cannot start, and a retry would not help. */
   | { worker: "failed"; reason: string };
 

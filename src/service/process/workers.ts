@@ -1,9 +1,11 @@
-/** The worker processes: starts them, replaces crashed ones, collects their reports, and stops them in time. */
+/** The worker processes: starts them, replaces crashed and unresponsive ones, collects their reports, and stops them in time. */
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
+import { runInBackground } from "../../shared/background.js";
 import { systemClock as clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
+import { createWatchdog } from "./watchdog.js";
 import { workerFlags } from "./worker-flags.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
@@ -16,8 +18,12 @@ export interface WorkersOptions {
   forked(worker: Worker): void;
   /** Called when a worker listens, to send what it may have missed. */
   listens(send: (message: ToWorker) => void): void;
+  /** A worker is replaced. */
+  restarted?(reason: RestartReason): void;
   log: Log;
 }
+
+export type RestartReason = "crashed" | "unresponsive";
 
 export type Workers = ReturnType<typeof createWorkers>;
 
@@ -35,10 +41,12 @@ const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
 
-export function createWorkers({ start, forked, listens, log, ...options }: WorkersOptions) {
+export function createWorkers({ start, forked, listens, restarted, log, ...options }: WorkersOptions) {
   let { expected } = options;
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
+  /** Workers that listen and do not respond. */
+  const silent = new Set<number>();
   const crashes = new Map<number, number>();
   /** By request: called with each report, and without one if the worker exits. */
   const pending = new Map<number, (worker: Worker, report?: Reports[ReportRequest["kind"]]) => void>();
@@ -46,6 +54,28 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
   let isReady = false;
   let stopping = false;
   let allExited = () => {};
+  const watchdog = createWatchdog({
+    clock,
+    ping(number) {
+      const worker = running.get(number);
+      if (worker?.isConnected() === true) worker.send({ worker: "ping" } satisfies ToWorker);
+    },
+    changed(number, isSilent) {
+      // A worker that starts may take long on a busy machine.
+      if (!listening.has(number)) return;
+      if (isSilent) silent.add(number);
+      else silent.delete(number);
+      if (isSilent) log.warn({ worker: number }, "worker does not respond");
+      else log.info({ worker: number }, "worker responds again");
+    },
+    replace(number, silentSeconds) {
+      log.error({ worker: number, silent_s: silentSeconds }, "worker does not respond: killing it");
+      unresponsive.add(number);
+      running.get(number)?.process.kill("SIGKILL");
+    },
+  });
+  /** Workers that were killed because they did not respond. */
+  const unresponsive = new Set<number>();
   let resolveReady: (listens: WorkerListens) => void;
   let rejectReady: (error: Error) => void;
   const ready = new Promise<WorkerListens>((resolve, reject) => {
@@ -57,9 +87,10 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
     const worker = cluster.fork();
     const started = clock.now();
     running.set(number, worker);
+    watchdog.started(number, worker.process.pid ?? 0);
     forked(worker);
     worker.on("message", (message: unknown) => {
-      if (isWorkerMessage(message)) received(number, worker, message as FromWorker);
+      if (isWorkerMessage(message)) runInBackground("message", () => received(number, worker, message as FromWorker));
     });
     // A worker that is about to exit cannot be sent to; its exit event follows.
     worker.on("error", (error) => log.debug({ worker: number, err: error }, "cannot send to worker"));
@@ -67,6 +98,12 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
       for (const reported of pending.values()) reported(worker);
       ended(number, code, signal, clock.now() - started);
     });
+  }
+
+  /** Replaces a worker. Without descriptors it cannot be started, so this is repeated. */
+  function forkAgain(number: number): void {
+    if (stopping || runInBackground("timer", () => fork(number))) return;
+    clock.after(LONGEST_PAUSE_MS, () => forkAgain(number));
   }
 
   function received(number: number, worker: Worker, message: FromWorker): void {
@@ -79,6 +116,9 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
         if (isReady) log.error({ worker: number, reason: message.reason }, "worker failed");
         else rejectReady(new Error(message.reason));
         worker.process.kill("SIGKILL");
+        return;
+      case "pong":
+        watchdog.replied(number);
         return;
       case "report":
         pending.get(message.id)?.(worker, message.report);
@@ -95,6 +135,9 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
   function ended(number: number, code: number | null, signal: string | null, livedMs: number): void {
     running.delete(number);
     listening.delete(number);
+    silent.delete(number);
+    watchdog.ended(number);
+    const reason = unresponsive.delete(number) ? "unresponsive" : "crashed";
     if (running.size === 0) allExited();
     if (stopping) return;
     const inRow = livedMs >= STABLE_MS ? 0 : (crashes.get(number) ?? 0);
@@ -104,9 +147,10 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
       return;
     }
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** inRow, LONGEST_PAUSE_MS);
-    log.error({ worker: number, code, signal, restart_in_ms: pauseMs }, "worker crashed, restarting it");
+    restarted?.(reason);
+    log.error({ worker: number, reason, code, signal, restart_in_ms: pauseMs }, "worker crashed, restarting it");
     clock.after(pauseMs, () => {
-      if (!stopping) fork(number);
+      if (!stopping) forkAgain(number);
     });
   }
 
@@ -137,6 +181,7 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
 
   function untilExited(): Promise<void> {
     stopping = true;
+    watchdog.close();
     if (running.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
       allExited = resolve;
@@ -164,8 +209,8 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
     },
     send,
     ask,
-    /** How many should listen, and how many do. */
-    counts: () => ({ expected, listening: listening.size }),
+    /** How many should listen, and how many do and respond. */
+    counts: () => ({ expected, listening: [...listening].filter((number) => !silent.has(number)).length }),
     /** Workers that still run after `killMs` are killed. */
     async stop(graceMs: number, killMs: number): Promise<void> {
       const exited = untilExited();

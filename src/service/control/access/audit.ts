@@ -1,52 +1,92 @@
 /** The audit log: who changed what, why, from where, and with which result. One line each, without secrets. */
 import type { IncomingMessage } from "node:http";
+import type { Difference } from "../../../config/live/differences.js";
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
+import { createThrottle } from "../../../shared/throttle.js";
 import type * as contract from "../../operations/contract/contract.js";
 import type { Call, Endpoint, Reply } from "../../operations/endpoint.js";
 import { redacted } from "../../operations/redact.js";
 import { LONGEST_OPERATOR } from "../request.js";
 import { addressOf } from "./guard.js";
 
-const REJECTED_PER_SECOND = 10;
+/** Of calls that are not changes by an operator. */
+const LINES_PER_SECOND = 10;
 
 /** Kept in memory for operators; the log has all of them. */
 const KEPT = 200;
 
+const FOLLOWED = "config.followed";
+
+type Kept = contract.AuditReply["entries"][number];
+
+const followedDetail = (after: unknown) =>
+  JSON.stringify({ after: { config_version: (Object(after) as { config_version?: unknown }).config_version } });
+
+const changeText = ({ path, before, after }: Difference) => `${path}: ${before ?? "not set"} → ${after ?? "removed"}`;
+
+/** Fields with other values afterwards. */
+function stateChanges(before: unknown, after: unknown): Difference[] {
+  const [old, now] = [redacted(before), redacted(after)].map((state) => Object(state) as Record<string, unknown>);
+  const text = (value: unknown) =>
+    value === undefined ? null : typeof value === "string" ? value : (JSON.stringify(value) ?? null);
+  return [...new Set([...Object.keys(old!), ...Object.keys(now!)])]
+    .map((path) => ({ path, before: text(old![path]), after: text(now![path]) }))
+    .filter((one) => one.before !== one.after);
+}
+
 export function createAudit(log: Log, clock: Clock) {
-  const kept: contract.AuditReply["entries"] = [];
-  let written = 0;
-  let suppressed = 0;
+  const kept: Kept[] = [];
+  const throttle = createThrottle({
+    clock,
+    perSecond: () => LINES_PER_SECOND,
+    suppressed: (kind, suppressed) =>
+      log.warn({ audit: true, suppressed }, `more calls were ${kind} in the same second`),
+  });
 
   /** Level warn, so that audit lines are kept at higher log levels. */
-  function write({ parameters, before, after, ...entry }: AuditEntry): void {
+  function write({ parameters, before, after, changes, ...entry }: AuditEntry): void {
     const values = { parameters: redacted(parameters), before: redacted(before), after: redacted(after) };
-    log.warn({ audit: true, ...entry, ...values }, `${entry.action}: ${entry.outcome}`);
+    const changed = changes === undefined ? {} : { changes: redacted(changes.map(changeText)) };
+    log.warn({ audit: true, ...entry, ...values, ...changed }, `${entry.action}: ${entry.outcome}`);
   }
 
-  function secondEnded(): void {
-    if (suppressed > 0) log.warn({ audit: true, suppressed }, "more calls were rejected in the same second");
-    [written, suppressed] = [0, 0];
+  function keep(entry: Kept): void {
+    kept.unshift(entry);
+    if (kept.length > KEPT) kept.pop();
   }
 
   return {
-    /** Always logged. */
-    changed(entry: AuditEntry): void {
+    /**
+     * A change by an operator: always logged and kept. A viewer can only sign in and out: some of these are logged per second,
+     * and none is kept, because they would displace the changes.
+     */
+    changed(entry: AuditEntry, isViewers = false): void {
+      if (isViewers) {
+        if (throttle.admits("made by viewers")) write(entry);
+        return;
+      }
       write(entry);
       const { parameters, before, after, why, action, operator, client, outcome, reason } = entry;
       const values = redacted({ why, parameters, before, after });
       const shown = { action, operator, client, outcome, reason };
-      kept.unshift({ timestamp: new Date().toISOString(), ...shown, detail: JSON.stringify(values) });
-      if (kept.length > KEPT) kept.pop();
+      const changes = [...(entry.changes ?? stateChanges(before, after))];
+      // The service has followed the same change: it is listed once, with its author.
+      const followed = kept.findIndex((one) => one.action === FOLLOWED && one.detail === followedDetail(after));
+      if (entry.changes !== undefined && followed !== -1) kept.splice(followed, 1);
+      keep({ timestamp: new Date().toISOString(), ...shown, detail: JSON.stringify(values), changes });
+    },
+    /** The configuration changed, by whomever: its file or the layer in the store. It was logged by itself. */
+    followed(version: string, changes: readonly Difference[]): void {
+      const nobody = { operator: "", client: "", reason: "", outcome: "done" as const };
+      const detail = followedDetail({ config_version: version });
+      keep({ timestamp: new Date().toISOString(), action: FOLLOWED, ...nobody, detail, changes: [...changes] });
     },
     /** The last changes, newest first. */
     recent: () => kept,
     /** A call without valid credentials: some are logged per second, the rest as a count. */
     rejected(entry: AuditEntry): void {
-      if (written === 0) clock.after(1_000, secondEnded);
-      if (written >= REJECTED_PER_SECOND) suppressed++;
-      else write(entry);
-      written++;
+      if (throttle.admits("rejected")) write(entry);
     },
   };
 }
@@ -82,6 +122,7 @@ export function auditEntry({ request, endpoint, reply, name, call }: Audited) {
     why: isDone ? undefined : String(code ?? cause ?? ""),
     before,
     after,
+    changes: reply.changes,
   };
 }
 

@@ -32,9 +32,11 @@ export interface Admission {
   name: string;
   /** False for viewers. */
   mayChange: boolean;
+  /** The caller has proved who it is, also if the endpoint does not ask for that. */
+  hasCredentials: boolean;
 }
 
-const anybody: Admission = { token: "", name: "", mayChange: false };
+const anybody: Admission = { token: "", name: "", mayChange: false, hasCredentials: false };
 const refused = (refusal: Reply): Admission => ({ ...anybody, refusal });
 
 export type Guard = ReturnType<typeof createGuard>;
@@ -72,7 +74,13 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
     if (token !== "") failures[role].succeeded(address);
     const { name, mayChange } = holder;
     if (!mayChange && !onlyReads) return refused(forbidden("read_only", `${name} is a viewer and may only read`));
-    return { token, name, mayChange };
+    return { token, name, mayChange, hasCredentials: true };
+  }
+
+  function hasCredentials(request: IncomingMessage): boolean {
+    const inHeader = bearerToken(request.headers.authorization);
+    if ("plane" in own.planes.identify(inHeader, certificateNames(request.socket))) return true;
+    return own.operatorOf(inHeader === "" ? tokenWithoutHeader(request) : inHeader) !== undefined;
   }
 
   function operatorWith(token: string): Holder {
@@ -110,7 +118,7 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
     admit(request: IncomingMessage, role: Role, changes: boolean): Admission {
       const refusal = peerRefusal(request, role, changes);
       if (refusal !== undefined) return refused(refusal);
-      if (role === "public" || role === "address") return anybody;
+      if (role === "public" || role === "address") return { ...anybody, hasCredentials: hasCredentials(request) };
       return checkToken(request, role === "plane" ? "plane" : "admin", role === "viewer");
     },
     /** @param plane as in `Admission.name` */

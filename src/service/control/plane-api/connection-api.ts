@@ -1,20 +1,35 @@
 /** The connection API for data planes: acquires, renews and releases slots with the limits of this service. */
 import { UNKNOWN_APP } from "../../../core/codes.js";
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
+import { NO_POD } from "../../../engine/slots/admission.js";
+import { type PlaneBudgets, unboundedPlanes } from "../../../shared/access/plane-budgets.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import { type CountedRoute, countRoutes } from "../../../slots/route-counts.js";
+import type { PodStatus } from "../../../slots/route-targets.js";
 import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
 import type { RouteSlots } from "../../../slots/slots.js";
-import { badField, type Endpoint, endpoint, ok, problem, Rejected } from "../../operations/endpoint.js";
+import {
+  badField,
+  type CallAccess,
+  type Endpoint,
+  endpoint,
+  ok,
+  problem,
+  Rejected,
+} from "../../operations/endpoint.js";
 import * as messages from "./connection-messages.js";
-import { releaseHeld, renewHeld } from "./held-connections.js";
+import { createHeldRoutes, type HeldRequest, releaseHeld, renewHeld } from "./held-connections.js";
 import { requireOwn } from "./own-nodes.js";
+import { requireAmount, requireName } from "./plane-budget.js";
 import { atomicReply, atomicRequest, atomicText, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {
   slots: RouteSlots;
   /** The limits by route name. The first is the default of a new connection. */
   routes(): ReadonlyMap<string, RouteLimits>;
+  /** Whether the pod is a target of the route. Default: every pod is. */
+  isPod?(route: string, pod: string): PodStatus;
+  budgets?: PlaneBudgets;
   /** The configured app that is charged; undefined if the app is refused. */
   appOf(name: string): string | undefined;
   /** The data plane admits the connections of the app that are refused here. */
@@ -25,11 +40,16 @@ export interface ConnectionApiOptions {
   random?: () => number;
 }
 
+/** A connection that is refused without the store. */
+const refusedHere = { allowed: false, count: 0, pod: "", retryAfterMs: 0, incarnation: "0" };
+
 /** Enough for 10,000 connections with long names. */
 const MOST_BODY_BYTES = 4 * 1024 * 1024;
 
 export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
-  const { slots, routes, appOf, observer = {}, random = Math.random } = options;
+  const { slots, routes, appOf, observer = {}, random = Math.random, budgets = unboundedPlanes } = options;
+  const { isPod = () => "configured" } = options;
+  const held = createHeldRoutes(routes);
   const deadline = () => ({ deadlineMs: options.timeoutMs() });
 
   function limitsOf(route?: string): { name: string; limits: RouteLimits } {
@@ -39,9 +59,31 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   }
 
   /** For renewals and releases; rejects if no route has connections. */
-  function heldOptions() {
+  function heldOptions(request: HeldRequest, access: CallAccess) {
     limitsOf();
-    return { slots, routes: routes(), appOf, deadline: deadline() };
+    // Without a route, a connection is looked for on all of them.
+    const places = request.connections.map(({ route = request.route }) => (route === undefined ? routes().size : 1));
+    requireProxy(
+      access,
+      request.proxy,
+      places.reduce((sum, one) => sum + one, 0),
+    );
+    return { slots, routes: routes(), leaseMsOf: held.leaseMsOf, appOf, deadline: deadline() };
+  }
+
+  /** @param connections that the message names, on each of their routes */
+  function requireProxy(access: CallAccess, proxy: string, connections: number): void {
+    requireOwn(access, proxy);
+    requireName(budgets, access, "proxies", { name: proxy });
+    requireAmount(budgets, access, "slots", connections);
+  }
+
+  /** The pods that are targets of the route. A plane with an older configuration may name others. */
+  function targetsAmong(access: CallAccess, route: string, pods: string[]): string[] {
+    return pods.filter((pod) => {
+      const status = isPod(route, pod);
+      return status === "configured" || (status === "possible" && budgets.uses(access.name, "pods", pod, route));
+    });
   }
 
   return [
@@ -58,18 +100,21 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
         },
       },
       async handle({ access, body: { proxy, connection, reclaim, memory, pod: only, ...asked } }) {
-        requireOwn(access, proxy);
+        requireProxy(access, proxy, 1);
         const { name: route, limits } = limitsOf(asked.route);
         if ((only === undefined) === (asked.pods === undefined)) {
           throw badField("pods", "must be given, or pod instead");
         }
-        const pods = asked.pods ?? [only ?? ""];
+        const pods = targetsAmong(access, route, asked.pods ?? [only ?? ""]);
+        // A connection that exists must learn that it has no slot; otherwise the plane would ask for ever.
+        if (pods.length === 0 && !reclaim) throw badField("pods", "must name a target of the route");
         const app = appOf(asked.app);
         const started = performance.now();
-        const request = { proxy, connection, app: app ?? "", pods, reclaim, incarnation: String(memory) };
+        const incarnation = String(memory);
+        const request = { proxy, connection, app: app ?? "", client: asked.client, pods, reclaim, incarnation };
         const made =
-          app === undefined
-            ? { allowed: false, code: UNKNOWN_APP, count: 0, pod: "", retryAfterMs: 0, incarnation: "0" }
+          app === undefined || pods.length === 0
+            ? { ...refusedHere, code: app === undefined ? UNKNOWN_APP : NO_POD }
             : await slots.of(route).acquire(request, limits, deadline());
         const { allowed, code, count, pod } = made;
         const milliseconds = performance.now() - started;
@@ -95,8 +140,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       reply: messages.renewReply,
       text: messages.renewText,
       async handle({ body, access }) {
-        requireOwn(access, body.proxy);
-        return ok(await renewHeld(body, heldOptions()));
+        return ok(await renewHeld(body, heldOptions(body, access)));
       },
     }),
 
@@ -107,8 +151,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       reply: messages.releaseReply,
       text: messages.releaseText,
       async handle({ body, access }) {
-        requireOwn(access, body.proxy);
-        return ok(await releaseHeld(body, heldOptions()));
+        return ok(await releaseHeld(body, heldOptions(body, access)));
       },
     }),
 
@@ -139,8 +182,11 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       reply: atomicReply,
       text: atomicText,
       async handle({ body, access }) {
-        const requireOwnProxy = (proxy: string) => requireOwn(access, proxy);
-        const options = { slots, routes: routes(), ...limitsOf(), requireOwnProxy };
+        const requireOwnProxy = (proxy: string) => requireProxy(access, proxy, body.args.length);
+        const requirePod = (route: string, pod: string) => {
+          if (targetsAmong(access, route, [pod]).length === 0) throw badField("key", "must name a target of the route");
+        };
+        const options = { slots, routes: routes(), ...limitsOf(), requireOwnProxy, requirePod };
         return ok(await runAtomic(body, options, deadline()));
       },
     }),

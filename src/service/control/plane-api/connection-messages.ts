@@ -1,5 +1,6 @@
 /** Messages of data planes about connections and their replies, as JSON and as plain text. */
 import * as z from "zod";
+import { clientNetwork } from "../../../core/address.js";
 import { SLOT_SUCCESS } from "../../../core/codes.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
 import { identifier } from "../../operations/contract/fields.js";
@@ -15,10 +16,19 @@ const pod = () => z.string().regex(/^[A-Za-z0-9._:[\]-]{1,256}$/, "must be 1 to 
 const app = () => identifier().default(DEFAULT_APP);
 const route = () => z.string().regex(/^[!-.0-~]{0,300}\/[!-~]{0,700}$/, "must be the host and path of a route");
 
+const client = () =>
+  z
+    .string()
+    .max(64)
+    .refine((text) => clientNetwork(text) !== "", "must be an IP address")
+    .transform(clientNetwork)
+    .optional();
+
 export const acquireRequest = z.strictObject({
   proxy: identifier().describe("The proxy; the name changes each time it starts."),
   connection: identifier().describe("The id of the connection; a repeated call keeps it."),
   app: app(),
+  client: client().describe("The address of the client; without it the limit per client does not apply."),
   pods: z.array(pod()).min(1).max(MOST_PODS).optional().describe("The least loaded of these with a free slot is used."),
   pod: pod().optional().describe("Instead of pods: exactly this one."),
   route: route().optional().describe("The route whose limits apply: host and path. Default: the first."),
@@ -29,7 +39,13 @@ export const acquireRequest = z.strictObject({
   memory: z.int().min(0).default(0).describe("The incarnation of the store in the last reply; 0: unknown."),
 });
 
-const held = z.strictObject({ connection: identifier(), pod: pod(), app: app(), route: route().optional() });
+const held = z.strictObject({
+  connection: identifier(),
+  pod: pod(),
+  app: app(),
+  route: route().optional(),
+  client: client().describe("As in the acquire."),
+});
 
 export const heldRequest = z.strictObject({
   proxy: identifier(),
@@ -89,13 +105,13 @@ const unavailableLines = (routes: string[]) => routes.map((name) => `#unavailabl
 /** The first line of most replies. */
 const successLine = (count: number, ...more: number[]) => [1, count, SLOT_SUCCESS, ...more].join(" ");
 
-const acquireLine = "proxy connection [app [route [reclaim [memory]]]], with - for a default";
+const acquireLine = "proxy connection [app [route [reclaim [memory [client]]]]], with - for a default";
 
 export const acquireText = {
   /** `acquireLine`, then the pods on any number of lines. */
   parse([head, ...lines]: string[]): unknown {
-    const [proxy, connection, name, route, reclaim, memory, ...more] = words(head).map(given);
-    if (connection === undefined || more.length > 0) throw malformedLine(1, acquireLine);
+    const [proxy, connection, name, route, reclaim, memory, address, ...more] = words(head).map(given);
+    if (connection === undefined || more.length > 0 || !isClient(address)) throw malformedLine(1, acquireLine);
     return {
       proxy,
       connection,
@@ -104,6 +120,7 @@ export const acquireText = {
       pods: podsIn(lines),
       reclaim: flagOf(reclaim),
       memory: numberOf(memory),
+      client: address,
     };
   },
   format: ({ allowed, count, code, pod: on, retry_after, lease_ms, memory }: z.output<typeof acquireReply>) => [
@@ -111,14 +128,16 @@ export const acquireText = {
   ],
 };
 
-/** `proxy [route]`, then one line `connection pod [app [route]]` per connection. */
+const heldLine = "connection pod [app [route [client]]]";
+
+/** `proxy [route]`, then one `heldLine` per connection. */
 function parseHeld([head, ...lines]: string[]): unknown {
   const [proxy, common, ...more] = words(head);
   if (more.length > 0) throw malformedLine(1, "proxy [route]");
   const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => {
-    const [connection, on, name, own, ...rest] = words(line);
-    if (on === undefined || rest.length > 0) throw malformedLine(i + 2, "connection pod [app [route]]");
-    return { connection, pod: on, app: given(name ?? "-"), route: given(own ?? "-") };
+    const [connection, on, name = "-", own = "-", address = "-", ...rest] = words(line);
+    if (on === undefined || rest.length > 0 || !isClient(given(address))) throw malformedLine(i + 2, heldLine);
+    return { connection, pod: on, app: given(name), route: given(own), client: given(address) };
   });
   return { proxy, route: given(common ?? "-"), connections };
 }
@@ -152,6 +171,7 @@ export const countsText = {
 };
 
 const podsIn = (lines: string[]) => lines.flatMap((line) => words(line));
+const isClient = (word: string | undefined) => word === undefined || clientNetwork(word) !== "";
 const given = (word: string) => (word === "-" ? undefined : word);
 
 function flagOf(word: string | undefined): unknown {

@@ -6,21 +6,37 @@ import type { RouteLimits } from "../../../slots/limits.js";
 import { onEachRoute } from "../../../slots/route-counts.js";
 import type { RouteSlots, SlotName, Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
+import { badField } from "../../operations/endpoint.js";
 import type { heldRequest, releaseReply, renewReply } from "./connection-messages.js";
 
-type HeldRequest = z.output<typeof heldRequest>;
+export type HeldRequest = z.output<typeof heldRequest>;
 
 interface HeldOptions {
   slots: RouteSlots;
   routes: ReadonlyMap<string, RouteLimits>;
+  /** Undefined for a route that was never configured. */
+  leaseMsOf(route: string): number | undefined;
   appOf(name: string): string | undefined;
   deadline: RunOptions;
 }
 
 /** Calls at a time for one route. */
 const CALLS_AT_ONCE = 4;
-/** For connections on a route that was removed from the configuration. */
-const DEFAULT_LEASE_MS = 30_000;
+
+/** The leases of routes, including those that were removed from the configuration: their connections stay open. */
+export function createHeldRoutes(routes: () => ReadonlyMap<string, RouteLimits>) {
+  let current = routes();
+  /** Grows only with the routes that operators remove. */
+  const removed = new Map<string, number>();
+  return {
+    leaseMsOf(route: string): number | undefined {
+      const now = routes();
+      if (now !== current) for (const [name, { leaseMs }] of current) removed.set(name, leaseMs);
+      current = now;
+      return now.get(route)?.leaseMs ?? removed.get(route);
+    },
+  };
+}
 
 interface OnRoute {
   route: string;
@@ -29,19 +45,21 @@ interface OnRoute {
 }
 
 /** A heartbeat, without connections, is for the named route or for all. */
-function byRoute({ connections, route: common }: HeldRequest, { routes, appOf }: HeldOptions): OnRoute[] {
+function byRoute({ connections, route: common }: HeldRequest, { routes, leaseMsOf, appOf }: HeldOptions): OnRoute[] {
   const groups = new Map<string, OnRoute>();
-  function on(route: string): OnRoute {
-    const leaseMs = routes.get(route)?.leaseMs ?? DEFAULT_LEASE_MS;
+  function on(route: string, field = "route"): OnRoute {
+    const leaseMs = leaseMsOf(route);
+    if (leaseMs === undefined) throw badField(field, "must be the host and path of a route with connections");
     const group = groups.get(route) ?? { route, leaseMs, connections: [] };
     groups.set(route, group);
     return group;
   }
   if (common !== undefined) on(common);
   else if (connections.length === 0) for (const name of routes.keys()) on(name);
-  for (const { connection, pod, app, route = common } of connections) {
-    const slot = { connection, pod, app: appOf(app) ?? app };
-    for (const name of route === undefined ? routes.keys() : [route]) on(name).connections.push(slot);
+  for (const [i, { connection, pod, app, client, route = common }] of connections.entries()) {
+    const slot = { connection, pod, app: appOf(app) ?? "", client };
+    const field = `connections[${i}].route`;
+    for (const name of route === undefined ? routes.keys() : [route]) on(name, field).connections.push(slot);
   }
   return [...groups.values()];
 }

@@ -60,6 +60,8 @@ export interface AtomicOptions {
   limits: RouteLimits;
   /** Throws a Rejected if the caller may not act for this proxy. */
   requireOwnProxy(proxy: string): void;
+  /** Throws a Rejected if the pod is not a target of the route. */
+  requirePod?(route: string, pod: string): void;
 }
 
 /** Throws a Rejected before it changes anything. */
@@ -81,6 +83,7 @@ export async function runAtomic(
     case "check_and_increment": {
       const pod = podOf(key);
       const [max, connection, proxy] = exactly(args, ["max", "connection", "proxy"]);
+      options.requirePod?.(route, pod);
       const maxPerPod = Math.min(wholeOf(max, 0), limits.maxPerPod);
       const request = {
         proxy: ownProxy(idOf(proxy, 2)),

@@ -55,7 +55,9 @@ export const syncCounters = z
   .object({
     node: named(count())
       .default({})
-      .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated."),
+      .describe(
+        "Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated, envoy (1 for Envoy's module).",
+      ),
     pods: z
       .array(
         z.object({ route: z.string().max(1_000), upstream: identifier(), pod: z.string().max(256), active: count() }),

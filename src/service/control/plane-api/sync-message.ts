@@ -1,5 +1,6 @@
 /** The sync message of a data plane and its reply, as JSON and as plain text. */
 import * as z from "zod";
+import { MICRO } from "../../../core/bucket.js";
 import { count, identifier } from "../../operations/contract/fields.js";
 import { badField } from "../../operations/endpoint.js";
 import { readCounters, syncCounters } from "./sync-counters.js";
@@ -71,6 +72,7 @@ export const syncReply = z.strictObject({
       limit: z.number(),
       retry_after_ms: z.number(),
       scarce: z.boolean().describe("The bucket is less than half full: short leases, frequent reports."),
+      rate: z.number().optional().describe("Tokens per second that the bucket gains, reduced in an emergency."),
     }),
   ),
 });
@@ -112,8 +114,8 @@ export const syncText = {
       reply;
     const flag = (value: boolean) => (value ? 1 : 0);
     const head = [code, live_nodes, flag(emergency), emergency_left_ms, degradation, config_version, flag(known)];
-    const lines = apps.map(({ app, code, grant, granted, remaining, limit, retry_after_ms, scarce }) =>
-      [app, code, grant, granted, remaining, limit, retry_after_ms, flag(scarce)].join(" "),
+    const lines = apps.map(({ app, code, grant, granted, remaining, limit, retry_after_ms, scarce, rate = 0 }) =>
+      [app, code, grant, granted, remaining, limit, retry_after_ms, flag(scarce), Math.round(rate * MICRO)].join(" "),
     );
     return [head.join(" "), ...(recalled.length > 0 ? [`! ${recalled.join(" ")}`] : []), ...lines];
   },

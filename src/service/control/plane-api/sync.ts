@@ -9,16 +9,19 @@ import {
   STORE_OK,
   STORE_TIMEOUT,
 } from "../../../core/degradation.js";
-import { nodeInEpoch } from "../../../core/keys.js";
+import { emergencyRatio } from "../../../core/emergency.js";
+import { isLimitBucket, nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
 import { shardOf } from "../../../core/shard.js";
-import { limitOfBucket } from "../../../descriptors/limit-rules.js";
-import type { PlaneValues } from "../../../limiter/limits/plane-values.js";
+import { planeValues } from "../../../limiter/limits/plane-values.js";
 import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";
+import { type PlaneBudgets, unboundedPlanes } from "../../../shared/access/plane-budgets.js";
+import { type Clock, replyTimer, systemClock } from "../../../shared/clock.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
 import { badField, type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
 import { requireOwn } from "./own-nodes.js";
+import { requireAmount, requireName } from "./plane-budget.js";
 import { type SyncMessage, type SyncReply, syncReply, syncRequest, syncText } from "./sync-message.js";
 
 export interface SyncHandlerOptions {
@@ -39,8 +42,7 @@ export interface SyncHandlerOptions {
   synced?(outcome: "ok" | "error" | "timeout", milliseconds: number, apps: number): void;
   /** Called with the counters of a data plane when its message is about to be answered. Must not throw. */
   counted?(node: string, epoch: number, report: PlaneReport): void;
-  /** Milliseconds, monotonic. */
-  now?: () => number;
+  clock?: Pick<Clock, "now" | "startReplyTimer">;
 }
 
 export type SyncHandler = ReturnType<typeof createSyncHandler>;
@@ -50,7 +52,7 @@ const UNKNOWN_APP_RETRY_MS = 1000;
 const TOO_MANY_VALUES_RETRY_MS = 1000;
 
 export function createSyncHandler(options: SyncHandlerOptions) {
-  const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
+  const { quota, clock = systemClock, pinnedLevel = () => undefined } = options;
   const limitOf = options.limitOf ?? (() => undefined);
   const { shards } = quota;
   /** Of each shard. */
@@ -83,15 +85,15 @@ export function createSyncHandler(options: SyncHandlerOptions) {
 
   /** The degradation level of a shard, as it is sent to data planes. */
   const levelOf = (shard: number) =>
-    pinnedLevel() ?? degradationLevel(degradations[shard] as (typeof degradations)[number], now());
+    pinnedLevel() ?? degradationLevel(degradations[shard] as (typeof degradations)[number], clock.now());
 
   /** Measures the store: data planes do not see it themselves. */
   async function measured<T>({ shard, apps: { length: apps } }: SyncMessage, call: () => Promise<T>): Promise<T> {
-    const started = now();
+    const timer = replyTimer(clock);
     function record(outcome: number, name: "ok" | "error" | "timeout"): void {
-      const ended = now();
-      observeCall(degradations[shard] as (typeof degradations)[number], ended, outcome, ended - started);
-      options.synced?.(name, ended - started, apps);
+      const tookMs = timer.end();
+      observeCall(degradations[shard] as (typeof degradations)[number], clock.now(), outcome, tookMs);
+      options.synced?.(name, tookMs, apps);
     }
     try {
       const reply = await call();
@@ -100,6 +102,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
     } catch (error) {
       if (error instanceof StoreError && error.kind === "timeout") record(STORE_TIMEOUT, "timeout");
       else if (error instanceof StoreError) record(STORE_ERROR, "error");
+      else timer.end();
       throw error;
     }
   }
@@ -154,7 +157,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       config_version: options.configVersion(),
       known: reply.known,
       recalled: options.recalled(node),
-      apps: message.apps.flatMap(({ app, granted: before }) => {
+      apps: message.apps.flatMap(({ app, granted: before }): SyncReply["apps"] => {
         const one = byApp.get(app);
         const granted = one?.granted ?? before;
         const grant = Math.max(granted - before, 0);
@@ -166,7 +169,9 @@ export function createSyncHandler(options: SyncHandlerOptions) {
         }
         if (one === undefined) return [];
         const { code, remaining, limit, retryAfterMs: retry_after_ms, scarce } = one;
-        return [{ app, code, grant, granted, remaining, limit, retry_after_ms, scarce }];
+        const { guaranteed, priority } = known.get(app)!;
+        const rate = guaranteed * (emergency.active ? emergencyRatio(priority) : 1);
+        return [{ app, code, grant, granted, remaining, limit, retry_after_ms, scarce, rate }];
       }),
     };
   }
@@ -192,10 +197,15 @@ function refusedValue({ app }: SyncMessage["apps"][number]): SyncReply["apps"][n
   return { app, code: QUOTA_EXHAUSTED, ...numbers, scarce: true };
 }
 
-const unbounded: PlaneValues = { admits: () => true };
+/** Each app or value of a message counts as so many bytes: that is what it costs the store, however short its line is. */
+const APP_BYTES = 1_024;
 
-/** New values of a plane that uses too many are refused. Counters of values that it claims to use are not read: it repeats them. */
-export function syncEndpoint(sync: SyncHandler, values: PlaneValues = unbounded): Endpoint {
+/**
+ * Messages of further nodes of a plane that has too many are rejected, and each epoch counts: the store has a ledger for it. New
+ * values of a plane that uses too many are refused. Counters of values that it claims to use are not read: it repeats them.
+ */
+export function syncEndpoint(sync: SyncHandler, budgets: PlaneBudgets = unboundedPlanes): Endpoint {
+  const values = planeValues(budgets);
   return endpoint("POST", "/v1/sync", "plane", {
     summary: "A data plane reports spent tokens and is granted new ones; as JSON or as plain text.",
     isShed: true,
@@ -203,7 +213,10 @@ export function syncEndpoint(sync: SyncHandler, values: PlaneValues = unbounded)
     reply: syncReply,
     text: syncText,
     async handle({ body, access }) {
-      requireOwn(access, body.node);
+      const { node, epoch, shard } = body;
+      requireOwn(access, node);
+      requireAmount(budgets, access, "bytes", body.apps.length * APP_BYTES);
+      requireName(budgets, access, "nodes", { name: nodeInEpoch(node, String(epoch)), scope: shard });
       const refused = body.apps.filter(({ app }) => !values.admits(access.name, app));
       if (refused.length === 0) return ok(await sync(body));
       const isRefused = new Set(refused);
@@ -220,5 +233,5 @@ const REMOVED_LIMIT_SECONDS = 86_400;
 /** Limits for an app or value whose limits are not known any more: its bucket is not cut. */
 function anyLimits(id: string): BucketLimits {
   const limits = { id, burst: MAX_TOKENS, guaranteed: 0, priority: 0, borrow: false };
-  return limitOfBucket(id) === "" ? limits : { ...limits, fillSeconds: REMOVED_LIMIT_SECONDS };
+  return isLimitBucket(id) ? { ...limits, fillSeconds: REMOVED_LIMIT_SECONDS } : limits;
 }

@@ -51,6 +51,11 @@ export const emergencyRequest = z.strictObject({
 
 export const emergencyState = reply({
   emergency_mode: z.boolean(),
+  bursts_stopped: z
+    .boolean()
+    .describe(
+      "The first stage of an automatic emergency: no bursts and no borrowing, but all apps keep their own rates.",
+    ),
   source: z.string().describe("What started it: operator, automatic, or empty."),
   reason: z.string().describe("Why; empty unless an operator started it."),
   operator: z.string().describe("Who started it; empty unless an operator did."),
@@ -63,6 +68,25 @@ export const emergencyReply = emergencyState.omit({ source: true }).extend({
   status: z.enum(["emergency_activated", "emergency_deactivated"]),
   reason: z.string().describe("Of this request."),
   operator: z.string().describe("Of this request."),
+});
+
+const l1Level = { tokens: z.number(), held: z.number().describe("Tokens that nodes hold and L1 has paid.") };
+
+export const clusterReply = reply({
+  ...l1Level,
+  capacity: z.number(),
+  rate: z.number().describe("Tokens per second."),
+  reserve: z.number().describe("Tokens that only the apps' own rates can take: one second of refill."),
+  written_off: z.number().describe("Overdraft of apps that L1 did not pay, in tokens since L1 was last filled."),
+  guaranteed: z.number().describe("The rates of all apps together."),
+});
+
+export const clusterRefillRequest = z.strictObject({ action: z.literal("refill"), ...order });
+
+export const clusterRefillReply = reply({
+  status: z.literal("refilled"),
+  before: z.strictObject(l1Level),
+  after: z.strictObject(l1Level),
 });
 
 export const reconcileRequest = z.strictObject({
@@ -91,12 +115,17 @@ export const reloadRequest = z.strictObject({
     .boolean()
     .default(false)
     .describe("Apply all changes that need no restart, and apply an unchanged configuration again."),
+  confirm: z
+    .boolean()
+    .default(false)
+    .describe("Apply also if most apps, routes or limits are removed, or if the store has lost its layer."),
   ...order,
 });
 
 export const reloadReply = reply({
   status: z.enum(["reloaded", "unchanged"]),
   apps_affected: count(),
+  limits_affected: count().default(0).describe("Entries of `limits` and rules of `rate_limits`."),
   config_version: z.string(),
   previous_version: z.string(),
   restart_needed: z.array(z.string()).describe("Changed options that take effect after a restart."),
@@ -105,6 +134,11 @@ export const reloadReply = reply({
 export const layerReply = reply({
   revision: count().describe("0: there is no layer."),
   config: z.record(z.string(), z.unknown()).describe("The options that the layer sets."),
+  active: z
+    .strictObject({ revision: count(), config: z.record(z.string(), z.unknown()) })
+    .describe(
+      "The layer in force on this service: another one only if the store was emptied, or a change is on its way.",
+    ),
   config_version: z.string().describe("Version of the active configuration."),
 });
 
@@ -115,6 +149,8 @@ export const layerRequest = z.strictObject({
   expected_revision: count().optional().describe("The write fails with 409 if the revision is another one."),
   ...order,
 });
+
+export const restoreRequest = z.strictObject({ ...order });
 
 export const borrowRequest = z.strictObject({
   app_id: identifier(),
@@ -142,6 +178,8 @@ export type DegradationState = z.output<typeof degradationState>;
 export type DegradationReply = z.output<typeof degradationReply>;
 export type EmergencyStateReply = z.output<typeof emergencyState>;
 export type EmergencyReply = z.output<typeof emergencyReply>;
+export type ClusterReply = z.output<typeof clusterReply>;
+export type ClusterRefillReply = z.output<typeof clusterRefillReply>;
 export type ReconcileReply = z.output<typeof reconcileReply>;
 export type ReloadReply = z.output<typeof reloadReply>;
 export type LayerReply = z.output<typeof layerReply>;

@@ -1,12 +1,31 @@
 /** Schemas of apps, refusals and connections. */
 import * as z from "zod";
-import { count, known, reply } from "./fields.js";
+import { layerNames } from "../../metrics/labels.js";
+import { count, counts, known, reply } from "./fields.js";
+
+/** Requests by reason of their refusal. */
+const reason = z.strictObject({
+  code: z.string(),
+  layer: z.enum(layerNames).describe("Where it was decided; limit: by one of `limits`."),
+  limit: z
+    .string()
+    .nullable()
+    .describe(
+      "The limit of `limits` that refused; * if a data plane did not state which; null if it was none of them.",
+    ),
+  dry_run: z
+    .boolean()
+    .describe("True: the requests were admitted because of a dry run, and would be refused without it."),
+  total: count(),
+});
 
 export const refusal = z.strictObject({
   timestamp: z.iso.datetime(),
   node_id: z.string(),
   code: z.string(),
-  layer: z.enum(["L1", "L2", "L3", "emergency", "store", "identity"]).describe("Where it was decided."),
+  layer: z
+    .enum(["L1", "L2", "L3", "emergency", "store", "identity"])
+    .describe("Where refusals with this code are decided. With `limit_name`, it was that limit."),
   method: z.string(),
   cost: z.number(),
   balance: z.number().describe("Tokens on the node's lease at that time."),
@@ -25,7 +44,6 @@ export const refusal = z.strictObject({
 });
 
 const limits = { guaranteed: z.number(), burst: z.number(), priority: count(), dry_run: z.boolean() };
-const counts = { requests: count(), allowed: count(), rejected: count(), dry_run_rejected: count() };
 const ledger = { granted: z.number(), spent: z.number(), returned: z.number() };
 const cluster = z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() });
 
@@ -109,7 +127,11 @@ export const appReply = reply({
     .strictObject({
       ...counts,
       l3_hit_ratio: z.number(),
-      refusals: z.record(z.string(), count()).describe("By code."),
+      refusals: z.record(z.string(), count()).describe("Refused requests by code, without dry runs."),
+      reasons: z
+        .array(reason)
+        .default([])
+        .describe("Refused requests, then those that would be refused without a dry run, by code and limit."),
       cost_histogram: z
         .array(z.strictObject({ up_to: z.number().nullable(), requests: count() }))
         .describe(
@@ -125,8 +147,17 @@ export const connectionsReply = reply({
   total: count(),
   rejected: count().describe("Since the store was created."),
   routes: z
-    .array(z.strictObject({ route: z.string(), connections: count(), limit: count(), rejected: count() }))
-    .describe("Routes with connection limits. `limit` is `max_total`; 0: no limit."),
+    .array(
+      z.strictObject({
+        route: z.string(),
+        connections: count(),
+        limit: count().describe("`max_total`; 0: no limit."),
+        max_per_app: count().describe("0: no limit."),
+        max_per_client: count().describe("As configured, or its default; 0: no limit. Envoy's Lua filter ignores it."),
+        rejected: count(),
+      }),
+    )
+    .describe("Routes with connection limits."),
   pods: z
     .array(
       z.strictObject({

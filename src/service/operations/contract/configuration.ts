@@ -26,9 +26,21 @@ export const auditReply = reply({
         outcome: z.enum(["done", "refused", "failed"]),
         reason: z.string().describe("As given by the operator."),
         detail: z.string().describe("Parameters, and the state before and after, as JSON. Secrets are hidden."),
+        changes: z
+          .array(
+            z.strictObject({
+              path: z.string(),
+              before: z.string().nullable().describe("Null: not set."),
+              after: z.string().nullable(),
+            }),
+          )
+          .default([])
+          .describe("What changed: options of the configuration, at most 200, or fields of the state."),
       }),
     )
-    .describe("The last changes through this service since it started, newest first."),
+    .describe(
+      "The last changes through this service since it started, newest first; and changes of the configuration file or of the layer in the store that it followed, as `config.followed` without an operator.",
+    ),
 });
 
 export const whatIfRequest = z.strictObject({

@@ -3,6 +3,14 @@ import * as z from "zod";
 
 export const count = () => z.int().min(0);
 
+/** Requests by decision. */
+export const counts = {
+  requests: count(),
+  allowed: count().describe("Admitted, including `dry_run_rejected`."),
+  rejected: count().describe("Refused. Never includes what a dry run admitted."),
+  dry_run_rejected: count().describe("Admitted because of a dry run; would be refused without it."),
+};
+
 export function reply<T extends z.ZodRawShape>(fields: T) {
   return z.strictObject({ ...fields, timestamp: z.iso.datetime().describe("Time of the reply.") });
 }

@@ -15,6 +15,12 @@ export const readyReply = reply({
   state: z.enum(["starting", "running", "stopping"]),
 });
 
+export const servingReply = reply({
+  serving: z.boolean(),
+  state: z.enum(["starting", "running", "stopping"]),
+  workers: z.strictObject({ expected: count(), listening: count().describe("Those that listen and respond.") }),
+});
+
 const health = () => z.enum(["healthy", "degraded", "unhealthy"]);
 
 export const deepReply = reply({
@@ -64,6 +70,7 @@ export const statusReply = reply({
   degradation_pinned_until: z.iso.datetime().nullable(),
   emergency_mode: z.boolean(),
   emergency: z.strictObject({
+    bursts_stopped: z.boolean().describe("No bursts and no borrowing, but all apps keep their own rates."),
     source: z.string().describe("What started it: operator, automatic, or empty."),
     reason: z.string().describe("Why; empty unless an operator started it."),
     operator: z.string().describe("Who started it; empty unless an operator did."),
@@ -127,5 +134,6 @@ export const statusReply = reply({
 
 export type LiveReply = z.output<typeof liveReply>;
 export type ReadyReply = z.output<typeof readyReply>;
+export type ServingReply = z.output<typeof servingReply>;
 export type DeepReply = z.output<typeof deepReply>;
 export type StatusReply = z.output<typeof statusReply>;

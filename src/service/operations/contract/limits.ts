@@ -1,6 +1,6 @@
 /** Schemas of the operations on limits of `limits`. */
 import * as z from "zod";
-import { count, order, reply } from "./fields.js";
+import { count, counts, order, reply } from "./fields.js";
 
 const LONGEST_VALUE = 2_048;
 
@@ -27,19 +27,25 @@ const limitFields = {
   dry_run: z.boolean(),
 };
 
+/** Missing from older services. */
+const limitCounts = z
+  .strictObject(counts)
+  .nullable()
+  .default(null)
+  .describe(
+    "Requests at this limit since the workers started: those of this service, and of data planes that report to it. A request counts as rejected at each limit that refused it.",
+  );
+
 const descriptor = z.strictObject({
   name: z.string().describe("As in metrics: rate-limit:DOMAIN/KEY=VALUE/…"),
   rate: z.string(),
   dry_run: z.boolean(),
-  requests: count(),
-  allowed: count(),
-  rejected: count(),
-  dry_run_rejected: count(),
+  ...counts,
   last_refusal: z.iso.datetime().nullable(),
 });
 
 export const limitsReply = reply({
-  limits: z.array(z.strictObject(limitFields)),
+  limits: z.array(z.strictObject({ ...limitFields, decisions: limitCounts })),
   descriptors: z
     .array(descriptor)
     .describe("Limits of `rate_limits` for Envoy, with the decisions of this service since its workers started."),
@@ -47,6 +53,7 @@ export const limitsReply = reply({
 
 export const limitUsageReply = reply({
   ...limitFields,
+  decisions: limitCounts,
   in_use: count().describe("Values that nodes hold tokens of or have reported lately."),
   values: z.array(valueUsage).describe("The value that was asked for, or those with the most spent tokens."),
   why: z.string().describe("For one value: whether its requests are refused, and for how long."),
@@ -61,6 +68,7 @@ export const limitChangeReply = reply({
   value: z.string(),
   added: z.number(),
   remaining: z.number(),
+  explanation: z.string().default("").describe("Why less was added than asked for; empty if all of it was."),
 });
 
 export type LimitsReply = z.output<typeof limitsReply>;
