@@ -1,15 +1,15 @@
 /** Counters of a Lua plane, by app, until they are reported: lists of numbers by name, as in docs/API.md. */
 import { OK } from "../../core/codes.js";
 import { COST_BOUNDS, knownMethod } from "../../core/cost.js";
+import { VALUE_PREFIX } from "../../core/keys.js";
 import { splitText, storedNumber, wholeText } from "../../core/platform.js";
-import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { Outcome } from "../../engine/account.js";
 import type { NodeSummary } from "../../engine/node.js";
 import type { PlaneExchange } from "./exchange.js";
 import { luaString } from "./library.js";
 import { newRecorded, type Recorded, recordRefusal } from "./recent-refusals.js";
 
-/** Numbers that only grow. There are few names: `l3`, latencies, methods, and codes of refusals. */
+/** Numbers that only grow. There are few names: `l3`, latencies, methods, and reasons of refusals. */
 export interface Numbers {
   names: string[];
   lists: { [name: string]: number[] | undefined };
@@ -86,9 +86,19 @@ export function count(outcome: PlaneExchange & { account: { counts: AppCounts } 
   let status = ALLOWED;
   if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
   countRequest(counts, methodName(method), cost, status);
-  if (status === REJECTED) countRefusal(counts, code);
-  if (status !== ALLOWED) recordRefusal(outcome, counts.recorded);
+  if (status !== ALLOWED) {
+    countReason(counts, status === REJECTED ? code : `dry_run_${code}`, outcome.limitName);
+    recordRefusal(outcome, counts.recorded);
+  }
   if (!counts.changed) markChanged(account.limits.id, counts);
+}
+
+/** `limitName`: the limit that refused; empty if it was not one of `limits`. */
+function countReason(counts: AppCounts, reason: string, limitName: string): void {
+  countRefusal(counts, reason);
+  if (limitName === "") return;
+  countRefusal(counts, `limit_${reason}`);
+  countRefusal(changedLimit(limitName), reason);
 }
 
 /** By name of the limit. */
@@ -97,22 +107,27 @@ const LIMIT_REQUESTS = "requests";
 
 /** Counts the outcome of a request at one of its limits. */
 export function countLimit({ rule, code, allowed }: Outcome): void {
-  const { name } = rule!;
+  const counts = changedLimit(rule!.name);
+  const list = counts.lists[LIMIT_REQUESTS] ?? addList(counts, LIMIT_REQUESTS, DRY_RUN + 1);
+  let status = ALLOWED;
+  if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
+  list[status] = list[status]! + 1;
+}
+
+/** The counters of a limit, to be added to. */
+function changedLimit(name: string): AppCounts {
   let counts = limitCounts[name];
   if (counts === undefined) {
     counts = newCounts();
     limitCounts[name] = counts;
   }
-  const list = counts.lists[LIMIT_REQUESTS] ?? addList(counts, LIMIT_REQUESTS, DRY_RUN + 1);
-  let status = ALLOWED;
-  if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
-  list[status] = list[status]! + 1;
   if (!counts.changed) markChanged(limitCountsId(name), counts);
+  return counts;
 }
 
 /** In place of an app id. */
 export function limitCountsId(name: string): string {
-  return BUCKET_PREFIX + name;
+  return VALUE_PREFIX + name;
 }
 
 /** Requests at a limit: allowed, rejected, or admitted by a dry run. */

@@ -1,7 +1,6 @@
 /** The parts of Lua's standard library that the Lua planes use, with types. */
 
-/** Several return values of one Lua call; TypeScriptToLua recognises the type by its field. */
-export type Several<T extends unknown[]> = T & { __tstlMultiReturn: unknown };
+import type { Several } from "../../engine/host.js";
 
 interface LuaString {
   find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;

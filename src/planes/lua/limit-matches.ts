@@ -1,5 +1,5 @@
 /** Finds the limits of a request on a Lua plane. The rules are those of `descriptors`. */
-import { addressGroups, forwardedAddress, isInNetwork, type Network } from "../../core/address.js";
+import { addressGroups, clientNetwork, forwardedAddress, isInNetwork, type Network } from "../../core/address.js";
 import { ANONYMOUS_USER } from "../../core/identity.js";
 import {
   type Digest,
@@ -8,6 +8,7 @@ import {
   type LimitRule,
   type LimitRules,
   type MatchedLimits,
+  overflowOf,
   type RecentMatches,
   type RequestAttributes,
 } from "../../descriptors/limit-rules.js";
@@ -18,12 +19,16 @@ import { type Cache, keep, newCache } from "./cache.js";
 export interface AttributeReader {
   host(this: void): string;
   path(this: void): string;
+  /** As in RequestAttributes. */
+  routedPath(this: void): string | undefined;
   /** Of the connection. */
   peer(this: void): string;
   /** X-Forwarded-For; empty without one. Several headers are joined with commas. */
   forwardedFor(this: void): string;
   headerCount(this: void, name: string): number;
   header(this: void, name: string): string;
+  /** As `clientOf` returns it. */
+  client(this: void): string;
   digest: Digest;
 }
 
@@ -87,6 +92,11 @@ export function ruleOfName(name: string): LimitRule | undefined {
   return prepared.byName[name];
 }
 
+/** The bucket for values of the current request's client for which there is no room. */
+export function overflowBucket(limit: string): string {
+  return overflowOf(limit, prepared.reader.client(), prepared.reader.digest);
+}
+
 /** Who sends the current request. */
 export interface Sender {
   app: string;
@@ -105,6 +115,7 @@ export function matchRequest(found: MatchedLimits, { app, user, hopTrusted }: Se
   attributes.method = method === UPGRADE ? "GET" : method;
   attributes.host = uses.host ? reader.host() : "";
   attributes.path = uses.path ? reader.path() : "/";
+  attributes.routedPath = uses.path ? reader.routedPath() : undefined;
   attributes.address = uses.address ? addressOf(hopTrusted) : "";
   findLimits(found, rules, attributes, reader.digest);
 }
@@ -119,13 +130,23 @@ function addressOf(hopTrusted: boolean): string {
   return forwardedFor.length > LONGEST_REMEMBERED ? address : keep(addresses, forwardedFor, address);
 }
 
+/**
+ * The client as its connections are counted, from `clientNetwork`; empty if it is unknown, because a trusted hop does not name it.
+ * @param peer the address that sent the request
+ */
+export function clientOf(peer: string, forwardedFor: string, hopTrusted: boolean): string {
+  if (!hopTrusted) return clientNetwork(peer);
+  return forwardedFor === "" ? "" : clientNetwork(forwardedAddress(forwardedFor, isTrusted));
+}
+
 /** By X-Forwarded-For. */
 const addresses: Cache<string> = newCache();
 const LONGEST_REMEMBERED = 64;
 
 const trust: Cache<boolean> = newCache();
 
-function isTrusted(this: void, address: string): boolean {
+/** Whether the address belongs to `identity.trusted_hops`. */
+export function isTrusted(this: void, address: string): boolean {
   const known = trust.values[address];
   if (known !== undefined) return known;
   const groups = addressGroups(address);

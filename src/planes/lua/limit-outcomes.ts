@@ -87,14 +87,14 @@ function recordsOf(exchange: PlaneExchange, limits: number): Outcome[] {
 }
 
 /** All outcomes are decided: the exchange gets the decision about the whole request. The host counts its limits. */
-export function endLimits(exchange: LimitedExchange, taken: boolean): void {
+export function endLimits(exchange: LimitedExchange, taken: boolean, now: number): void {
   exchange.appCode = exchange.code;
-  if (!taken) concludeLimits(exchange, exchange.outcomes!);
+  if (!taken) concludeLimits(exchange, exchange.outcomes!, now);
   count(exchange);
 }
 
-function concludeLimits(exchange: PlaneExchange, outcomes: Outcome[]): void {
-  const decisive = outcomes[decisiveOutcome(outcomes)]!;
+function concludeLimits(exchange: PlaneExchange, outcomes: Outcome[], now: number): void {
+  const decisive = outcomes[decisiveOutcome(outcomes, now)]!;
   const { code, allowed, retryAfterMs, source, rule } = decisive;
   exchange.limitName = code === OK || rule === undefined ? "" : rule.name;
   let decidedBy = source;

@@ -1,7 +1,7 @@
 /** Recent refusals with reason and numbers, until they are reported: a few per app and second, as lines of text (docs/API.md). */
 import { knownMethod } from "../../core/cost.js";
 import type { Outcome } from "../../engine/account.js";
-import { remainingTokens } from "../../engine/decide.js";
+import { remainingTokens } from "../../engine/remaining.js";
 import type { PlaneExchange } from "./exchange.js";
 import { luaString } from "./library.js";
 
@@ -60,7 +60,7 @@ function refusalLine(exchange: Refused, at: number): string {
     name === "other" ? "OTHER" : name,
     cost,
     Math.floor(balance),
-    Math.floor(remainingTokens(account, balance)),
+    remainingTokens(account, balance, at),
     account.sync.limit,
     Math.max(Math.ceil(retryAfterMs), 0),
     source,

@@ -18,6 +18,8 @@ export interface AcquireMessage {
   proxy: string;
   connection: string;
   app: string;
+  /** From `clientNetwork`; absent or empty if unknown. */
+  client?: string | undefined;
   route: string;
   pods: string[];
   /** The connection is open and lost its lease. */
@@ -26,18 +28,21 @@ export interface AcquireMessage {
 }
 
 export function acquireText(message: AcquireMessage): string {
-  const { proxy, connection, app, route, reclaim, incarnation, pods } = message;
+  const { proxy, connection, app, client = "", route, reclaim, incarnation, pods } = message;
   const head = [proxy, connection, app, route, reclaim ? "1" : "0", reclaim ? UNKNOWN_INCARNATION : incarnation];
+  if (client !== "") head.push(client);
   return `${luaTable.concat(head, " ")}\n${luaTable.concat(pods, "\n")}\n`;
 }
 
 /** For renewals and releases, of one route. */
 export function slotListText(
   { proxy, route }: { proxy: string; route: string },
-  slots: { connection: string; pod: string; app: string }[],
+  slots: { connection: string; pod: string; app: string; client?: string | undefined }[],
 ): string {
   const lines = [`${proxy} ${route}`];
-  for (const { connection, pod, app } of slots) lines.push(`${connection} ${pod} ${app}`);
+  for (const { connection, pod, app, client = "" } of slots) {
+    lines.push(client === "" ? `${connection} ${pod} ${app}` : `${connection} ${pod} ${app} - ${client}`);
+  }
   return luaTable.concat(lines, "\n");
 }
 

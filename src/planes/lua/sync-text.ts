@@ -1,4 +1,5 @@
 /** The sync message and its reply as lines of text: see docs/API.md. */
+import { MICRO } from "../../core/bucket.js";
 import { ALL_APPS } from "../../core/keys.js";
 import { splitText, wholeNumber, wholeText } from "../../core/platform.js";
 import type { Account } from "../../engine/account.js";
@@ -33,6 +34,12 @@ export interface SyncAnswer extends NodeReply {
   configVersion: string;
 }
 
+/** In whole micro-tokens per second; missing in replies of older services. */
+function rateOf(word: string | undefined): number | undefined {
+  const rate = word === undefined ? 0 : wholeNumber(word);
+  return rate > 0 ? rate / MICRO : undefined;
+}
+
 /** Adds the replies to the planned accounts. Undefined if the text is not a reply. */
 export function readAnswer<A extends Account>(text: string, planned: PlannedSync<A>[]): SyncAnswer | undefined {
   const lines = splitText(text, "\n");
@@ -52,6 +59,7 @@ export function readAnswer<A extends Account>(text: string, planned: PlannedSync
         limit: Math.max(wholeNumber(words[5]!), 0),
         retryAfterMs: Math.max(wholeNumber(words[6]!), 0),
         scarce: words[7] === "1",
+        rate: rateOf(words[8]),
       };
       if (reply.granted >= 0) replies[words[0]!] = reply;
     }

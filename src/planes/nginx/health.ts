@@ -1,10 +1,12 @@
 /** Health endpoints of this nginx. */
 import { summaryOf } from "../../engine/node.js";
+import { readNode } from "../lua/http/records.js";
+import { firstNode, worker } from "../lua/http/state.js";
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
-import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
-import { firstNode, worker } from "./state.js";
+import { areFilesEnough, openFiles } from "./open-files.js";
+import { nginx } from "./state.js";
 
 function currentState() {
   for (const node of worker.nodes) readNode(node);
@@ -64,13 +66,15 @@ export function deep(): void {
   const service = known ? healthOf(silentMs < LATE_MS && level === 0) : "unhealthy";
   const memory = healthOf(free >= size * SCARCE_MEMORY);
   const config = healthOf(!known || firstNode().configVersion === options.configVersion);
+  const files = healthOf(areFilesEnough());
   let status = service;
-  if (status === HEALTHY && (memory === DEGRADED || config === DEGRADED)) status = DEGRADED;
+  if (status === HEALTHY && (memory === DEGRADED || config === DEGRADED || files === DEGRADED)) status = DEGRADED;
   if (!known) ngx.status = 503;
   send(`{"status":"${status}","node_id":"${name}","components":{\
 "nginx":{"status":"healthy","version":"${luaString.format("%d", ngx.config.nginx_version)}","workers":${luaString.format("%d", ngx.worker.count())}},\
 "service":{"status":"${service}","last_contact_ms":${luaString.format("%d", silentMs)},"syncs":${luaString.format("%.0f", node.syncs)},"failed_syncs":${luaString.format("%.0f", node.failures)},"live_nodes":${luaString.format("%d", node.liveNodes)}},\
 "shared_memory":{"status":"${memory}","ratelimit":{"capacity_mb":${luaString.format("%.2f", size / MIB)},"free_mb":${luaString.format("%.2f", free / MIB)}}},\
+"open_files":{"status":"${files}","permitted":${luaString.format("%.0f", openFiles.permitted)},"needed":${luaString.format("%.0f", nginx.options.openFiles)}},\
 "config":{"status":"${config}","version":"${options.configVersion}","service_version":"${firstNode().configVersion}"}},\
 "degradation_level":${luaString.format("%d", level)},"emergency_mode":${node.emergency ? "true" : "false"}}\n`);
 }

@@ -1,28 +1,8 @@
 /** The parts of nginx's Lua API, lua-resty-core and LuaJIT that this plane uses, with types. */
-import type { Several } from "../lua/library.js";
+import type { Result, Several, SharedMemory } from "../../engine/host.js";
 
-/** The result, or undefined and the problem. */
-type Result<T> = Several<[T | undefined, string | undefined]>;
-
-/** A dictionary in shared memory. Each call is atomic across workers. */
-export interface SharedDict {
-  get(key: string): number | string | boolean | undefined;
-  /** Adds to an existing number; undefined and an error if the key has no number. */
-  incr(key: string, by: number): number | undefined;
-  /** Creates the number if necessary. Removes older entries when memory is full. */
-  incr(key: string, by: number, initial: number): number | undefined;
-  /** Never removes another entry; fails when memory is full. */
-  safe_set(key: string, value: number | string | boolean, secondsToLive?: number): Result<boolean>;
-  /** False and "exists" if the key exists. Never removes another entry. */
-  safe_add(key: string, value: number | string | boolean, secondsToLive?: number): Result<boolean>;
-  delete(key: string): void;
-  /** The new length of the list; undefined when memory is full. Never removes another entry. */
-  lpush(key: string, value: number | string): number | undefined;
-  rpop(key: string): number | string | undefined;
-  llen(key: string): number | undefined;
-  free_space(): number;
-  capacity(): number;
-}
+/** A dictionary in shared memory. */
+export type SharedDict = SharedMemory;
 
 /** A socket that lets the worker process other requests while it waits. */
 export interface Socket {
@@ -64,6 +44,8 @@ export interface Ngx {
     set_header(this: void, name: string, value: string): void;
     clear_header(this: void, name: string): void;
     is_internal(this: void): boolean;
+    /** nginx encodes the path when it passes it on. Without `jump` the location stays; `binary` allows any bytes. */
+    set_uri(this: void, path: string, jump: boolean, binary: boolean): void;
     /**
      * Reads the whole body, into a file if it is large. nginx itself answers a body above client_max_body_size with 413.
      * Does not return if the client disconnects.

@@ -1,17 +1,17 @@
 /** TLS of connections to the services. The files are read in the master, so that only root needs to read the key. */
 import { fail, io, type Socket, ssl } from "./ngx.js";
-import { worker } from "./state.js";
+import { nginx } from "./state.js";
 
 /** Reads the own certificate, if there is one. Ends the start or reload of nginx if it cannot be used. */
 export function readClientCertificate(): void {
-  const { certificate, key } = worker.options.serviceTls;
+  const { certificate, key } = nginx.options.serviceTls;
   if (certificate === "") return;
   const [chain, wrongChain] = ssl.parse_pem_cert(contentOf(certificate));
   if (chain === undefined) fail(`tollgate: ${certificate}: ${wrongChain ?? ""}`);
   const [parsed, wrongKey] = ssl.parse_pem_priv_key(contentOf(key));
   if (parsed === undefined) fail(`tollgate: ${key}: ${wrongKey ?? ""}`);
-  worker.clientCertificate = chain;
-  worker.clientKey = parsed;
+  nginx.clientCertificate = chain;
+  nginx.clientKey = parsed;
 }
 
 function contentOf(path: string): string {
@@ -24,10 +24,10 @@ function contentOf(path: string): string {
 
 /** Empty, or why the connection cannot be used. */
 export function secure(socket: Socket, host: string): string {
-  const { on, name } = worker.options.serviceTls;
+  const { on, name } = nginx.options.serviceTls;
   if (!on) return "";
-  if (worker.clientCertificate !== undefined) {
-    const [set, refused] = socket.setclientcert(worker.clientCertificate, worker.clientKey);
+  if (nginx.clientCertificate !== undefined) {
+    const [set, refused] = socket.setclientcert(nginx.clientCertificate, nginx.clientKey);
     if (set === undefined) return refused ?? "client certificate";
   }
   const [done, problem] = socket.sslhandshake(false, name === "" ? host : name, true);

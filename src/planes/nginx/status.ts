@@ -1,18 +1,20 @@
-/** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
+/** The metrics page of this nginx in the Prometheus text format, and what sync messages contain about connections. */
 import { isLiftedByDryRun } from "../../core/refusals.js";
+import type { NodeDetails } from "../../engine/host.js";
 import { summaryOf } from "../../engine/node.js";
-import { limitCountsId, limitRequests, NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
+import { limitCountsId, limitRequests, NOBODY, type Numbers, numberOf, sumOf } from "../lua/counts.js";
+import { countedIds, flushCounts, totalCounts } from "../lua/http/counters.js";
+import { readNode } from "../lua/http/records.js";
+import { firstNode, worker } from "../lua/http/state.js";
+import { valueCount } from "../lua/http/values.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { hasLimits, limitRules } from "../lua/limit-matches.js";
+import * as slots from "../lua/sockets/counters.js";
 import { nowMs } from "./clock.js";
-import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
-import { readNode } from "./http/records.js";
-import { valueCount } from "./http/values.js";
 import { ngx } from "./ngx.js";
-import * as slots from "./sockets/counters.js";
 import { countHeld, heldOnPod } from "./sockets/held-counts.js";
 import { type PodLimit, sockets } from "./sockets/state.js";
-import { firstNode, worker } from "./state.js";
+import { nginx } from "./state.js";
 
 /** Pods in a message. Others are only on the page of this nginx. */
 const MOST_POD_LINES = 200;
@@ -36,14 +38,10 @@ function appLabel(id: string): string {
   return `app_id="${id === NOBODY ? "none" : id}"`;
 }
 
-/** The lines about this node in sync messages. */
-export function nodeLines(): string {
+/** What sync messages contain about the connections of this nginx. */
+export function socketDetails(): NodeDetails {
   const held = heldConnections();
-  const connections = held === undefined ? "" : luaString.format(" connections=%d", held);
-  const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
-  const { configVersion: serviceVersion } = firstNode();
-  const state = { clock: nowMs(), serviceVersion, ownVersion: worker.options.configVersion };
-  return `${nodeText(summaryOf(firstNode()), state)}${memory}${connections}\n${podLines()}`;
+  return { fields: held === undefined ? "" : luaString.format(" connections=%d", held), lines: podLines() };
 }
 
 /** `#pods`, then one line per route and pod with connections; nothing if they were reported a moment ago. */
@@ -131,7 +129,7 @@ export function metrics(): void {
 
 /** Undefined if no route has connections. */
 function heldConnections(): number | undefined {
-  return worker.options.connections.routes.length === 0 ? undefined : countHeld(0);
+  return nginx.options.connections.routes.length === 0 ? undefined : countHeld(0);
 }
 
 /** Connection metrics, summed over the workers, under the names of the service's metrics. Nothing without such routes. */

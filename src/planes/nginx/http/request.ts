@@ -1,11 +1,16 @@
 /** Reads from the request who pays and how long its body is. */
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
+import { hostName } from "../../../core/host.js";
 import type { IdentityClaims } from "../../../core/identity.js";
-import { wholeNumber } from "../../../core/platform.js";
+import { forwardedPath, isAcceptedPath } from "../../../core/path.js";
+import { cutText, encodeForPath, findText, isPlainPath, wholeNumber } from "../../../core/platform.js";
+import type { GatewayError } from "../../../core/refusals.js";
+import { type Cache, keep, newCache } from "../../lua/cache.js";
 import { luaString, luaTable, rawGet } from "../../lua/library.js";
 import type { AttributeReader } from "../../lua/limit-matches.js";
 import { ngx } from "../ngx.js";
-import { worker } from "../state.js";
+import { currentClient } from "../sockets/client-socket.js";
+import { nginx } from "../state.js";
 
 /** Reused for every request: valid until the request waits for anything. */
 const head = {
@@ -36,7 +41,7 @@ function countOf(value: HeaderValue): number {
 }
 
 export function readHead() {
-  const { identity, headerCount } = worker.options;
+  const { identity, headerCount } = nginx.options;
   const { claims } = head;
   const [headers, problem] = ngx.req.get_headers(headerCount);
   // Not `headers[name]`, which looks a missing name up a second time.
@@ -55,9 +60,41 @@ export function readHead() {
   return head;
 }
 
+/**
+ * Why the target of the current request cannot be accepted; empty if it can. What nginx has resolved to find the location is
+ * passed on resolved: a backend must not read another path.
+ */
+export function targetProblem(): GatewayError | "" {
+  const target = ngx.var.request_uri ?? "/";
+  if (plainTargets.values[target] !== true && !isResolvedTarget(target)) return "invalid_path";
+  // nginx routes by the host of an absolute target, but passes Host on.
+  const host = rawGet(head.headers, "host");
+  const isSame = host === undefined || host === ngx.var.host || hostName(textOf(host)) === ngx.var.host;
+  return isSame ? "" : "invalid_host";
+}
+
+/** Targets with nothing to resolve. */
+const plainTargets: Cache<boolean> = newCache();
+/** Longer ones are not remembered. */
+const LONGEST_TARGET = 128;
+
+/** False: the target is invalid. */
+function isResolvedTarget(target: string): boolean {
+  if (findText(target, "#", 0) >= 0) return false;
+  const query = findText(target, "?", 0);
+  const path = query < 0 ? target : cutText(target, 0, query);
+  if (isPlainPath(path)) {
+    if (target.length <= LONGEST_TARGET) keep(plainTargets, target, true);
+    return true;
+  }
+  if (!isAcceptedPath(path, nginx.options.paths)) return false;
+  if (forwardedPath(path) !== path) ngx.req.set_uri(ngx.var.uri ?? "/", false, true);
+  return true;
+}
+
 /** Replaces what the client says about itself by what is known, before the request is passed on. */
 export function hideClaims(app: string): void {
-  const { identity, hiddenHeaders } = worker.options;
+  const { identity, hiddenHeaders } = nginx.options;
   const { claims, headers } = head;
   for (const name of hiddenHeaders) if (rawGet(headers, name) !== undefined) ngx.req.clear_header(name);
   const { forward, appHeader, userHeader } = identity;
@@ -86,10 +123,12 @@ export const attributeReader: AttributeReader = {
   // That of an absolute target takes precedence over the header.
   host: () => ngx.var.host ?? "",
   path: () => ngx.var.request_uri ?? "/",
+  routedPath: () => encodeForPath(ngx.var.uri ?? "/"),
   peer: () => ngx.var.remote_addr ?? "",
   forwardedFor: () => joined(rawGet(head.headers, "x-forwarded-for")),
   headerCount: (name) => countOf(rawGet(head.headers, name)),
   header: (name) => textOf(rawGet(head.headers, name)),
+  client: currentClient,
   digest: (text) => hexOf(ngx.sha1_bin(text)),
 };
 
@@ -105,5 +144,5 @@ function hexOf(bytes: string): string {
 }
 
 function appOfKey(key: string): string {
-  return worker.options.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
+  return nginx.options.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
 }

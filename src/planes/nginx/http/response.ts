@@ -4,8 +4,9 @@ import { wholeText } from "../../../core/platform.js";
 import { decisionRefusal, type GatewayError, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
 import { type HeaderOptions, type HeaderWriter, headerWriter } from "../../../core/response-headers.js";
 import { showExchange, showUnidentified } from "../../lua/client-decision.js";
+import type { Exchange } from "../../lua/http/exchanges.js";
+import { nowMs } from "../clock.js";
 import { type Ngx, ngx } from "../ngx.js";
-import type { Exchange } from "./exchanges.js";
 
 type ResponseHeaders = Ngx["header"];
 
@@ -20,7 +21,7 @@ export function prepareHeaders(options: HeaderOptions): void {
 }
 
 export function showDecision(exchange: Exchange): void {
-  showExchange(headers.write, ngx.header, exchange);
+  showExchange(headers.write, ngx.header, exchange, nowMs());
 }
 
 /** Reads the cost that the backend states, and removes it from the response. */
@@ -36,7 +37,7 @@ export function readCost(exchange: Exchange): void {
 
 /** Ends the request. */
 export function refuse(exchange: Exchange): void {
-  sendRefusal(decisionRefusal(showExchange(headers.write, ngx.header, exchange)));
+  sendRefusal(decisionRefusal(showExchange(headers.write, ngx.header, exchange, nowMs())));
 }
 
 /** For a request whose app is unknown or whose identity is invalid. Ends the request. */

@@ -5,59 +5,59 @@ import { connectionRefusal, connectionRetryAfter, isLiftedByDryRun } from "../..
 import { DRY_RUN_HEADER, dryRunText } from "../../../core/response-headers.js";
 import { knownNodes } from "../../../engine/node.js";
 import {
-  ACQUIRE,
   candidatePods,
-  DECIDED,
   NO_CONNECTIONS,
   newSlotAdmission,
-  nextAdmissionStep,
   type SlotAdmission,
-  STATE_LOST,
-  slotAcquired,
-  WAIT,
 } from "../../../engine/slots/admission.js";
 import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
 import { appendHeld } from "../../../engine/slots/held.js";
-import { placeWithoutStore } from "../../../engine/slots/without-store.js";
-import { luaMath, luaString } from "../../lua/library.js";
-import type { SlotReply } from "../../lua/slot-messages.js";
+import {
+  type PlacementWithoutStore,
+  placeWithoutStore,
+  refusalWithoutStore,
+} from "../../../engine/slots/without-store.js";
+import type { Exchange } from "../../lua/http/exchanges.js";
+import { firstNode, worker } from "../../lua/http/state.js";
+import { luaMath } from "../../lua/library.js";
+import { askForSlot, newConnection } from "../../lua/sockets/asking.js";
+import { countSlotDecision, countSlotRefusal } from "../../lua/sockets/counters.js";
+import { isDown, podFailed } from "../../lua/sockets/pods.js";
+import { slotHome } from "../../lua/sockets/state.js";
 import { nowMs } from "../clock.js";
-import type { Exchange } from "../http/exchanges.js";
 import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx } from "../ngx.js";
-import { firstNode, worker } from "../state.js";
-import { currentClient } from "./client-socket.js";
-import { countSlotDecision, countSlotRefusal } from "./counters.js";
+import { currentClient, currentSocket } from "./client-socket.js";
 import { endConnection } from "./end.js";
-import { isDown, ofLastPod, podFailed } from "./pods.js";
+import { ofLastPod } from "./pods.js";
 import { register } from "./registry.js";
 import { callSoon, holdSlotless } from "./renewal.js";
-import { acquireSlot, shareIncarnation } from "./slot-calls.js";
 import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
-
-/** Interval at which a waiting request looks whether the keeper has recovered. */
-const LOOK_SECONDS = 0.01;
 
 /** In the access phase. Returns if the request may go to its pod; otherwise it is refused here. */
 export function placeSocket(exchange: Exchange, on: SocketRoute, protocols: string): void {
   const route = on.options;
   const failed = sockets.byExchange[exchange.id];
   if (failed !== undefined) giveUpPod(route, failed);
-  const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, isDown);
-  sockets.turn = sockets.turn + 1;
+  const pods = candidatePods(route.pods, slotHome.turn, failed === undefined ? "" : failed.pod, isDown);
+  slotHome.turn = slotHome.turn + 1;
   if (pods.length === 0) {
     if (failed !== undefined) refuseUnreachable();
     refuseHead("no_target");
   }
-  const slot = newSlot(exchange.account.limits.id, on);
+  const slot = newSlot(exchange.account.limits.id, currentClient(), on);
   sockets.byExchange[exchange.id] = slot;
   const started = nowMs();
   const admission = newSlotAdmission(slot.app, pods, started, worker.options.timeoutMs);
-  const reply = ask(slot, admission);
+  admission.client = slot.client;
+  const reply = askForSlot(slot, admission, () => callSoon(on));
   let pod: string | undefined;
   let code = STORE_UNAVAILABLE;
-  if (reply === undefined) pod = placeAlone(admission, on);
-  else if (reply.outcome === NOT_CONFIGURED) code = NO_CONNECTIONS;
+  if (reply === undefined) {
+    const asked = askedAlone(admission, on);
+    pod = placeWithoutStore(asked, nowMs());
+    if (pod === undefined) code = refusalWithoutStore(asked);
+  } else if (reply.outcome === NOT_CONFIGURED) code = NO_CONNECTIONS;
   else {
     code = reply.code;
     if (reply.allowed) pod = reply.pod;
@@ -75,7 +75,7 @@ export function placeSocket(exchange: Exchange, on: SocketRoute, protocols: stri
     return;
   }
   slot.pod = pod;
-  slot.client = currentClient();
+  slot.socket = currentSocket();
   slot.calledAt = nowMs();
   sockets.calling = sockets.calling + 1;
   if (slotless) holdSlotless(slot);
@@ -90,17 +90,13 @@ export function placeSocket(exchange: Exchange, on: SocketRoute, protocols: stri
   ngx.var.tollgate_protocols = protocols;
 }
 
-function newConnection(): string {
-  sockets.lastConnection = sockets.lastConnection + 1;
-  return luaString.format("%d", sockets.lastConnection);
-}
-
-function newSlot(app: string, on: SocketRoute): NginxSlot {
+function newSlot(app: string, client: string, on: SocketRoute): NginxSlot {
   return {
     on,
     connection: "",
     pod: "",
     app,
+    client,
     route: on.options.name,
     leased: false,
     inStore: false,
@@ -108,7 +104,7 @@ function newSlot(app: string, on: SocketRoute): NginxSlot {
     ended: true,
     pending: undefined,
     place: 0,
-    client: "",
+    socket: "",
     calledAt: 0,
     answered: false,
     slotless: false,
@@ -133,34 +129,9 @@ function refuseUnreachable(): void {
   refuseHead("upstream_unreachable");
 }
 
-/** Undefined when the decision must be made without the store. */
-function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
-  const { on } = slot;
-  const { keeper } = on;
-  for (;;) {
-    const step = nextAdmissionStep(keeper, admission, nowMs());
-    callSoon(on);
-    if (step === WAIT) ngx.sleep(LOOK_SECONDS);
-    else if (step === ACQUIRE) {
-      const sentAt = nowMs();
-      const connection = newConnection();
-      slot.connection = connection;
-      slot.pending = admission;
-      const reply = acquireSlot(slot, admission.pods, false, Math.max(admission.until - sentAt, 1));
-      slot.pending = undefined;
-      const meaning = slotAcquired(keeper, { admission, connection, sentAt }, reply, nowMs());
-      shareIncarnation(on);
-      callSoon(on);
-      if (meaning === DECIDED) return reply;
-      if (meaning !== STATE_LOST) return undefined;
-    } else return undefined;
-  }
-}
-
-function placeAlone({ app, pods }: SlotAdmission, { options, counts }: SocketRoute): string | undefined {
+function askedAlone({ app, client, pods }: SlotAdmission, { options, counts }: SocketRoute): PlacementWithoutStore {
   const liveNodes = knownNodes(firstNode());
-  const asked = { counters: counts, limits: options, route: options.name, app, pods, liveNodes, workers: 1 };
-  return placeWithoutStore(asked, nowMs());
+  return { counters: counts, limits: options, route: options.name, app, client, pods, liveNodes, workers: 1 };
 }
 
 function hold(slot: NginxSlot): void {

@@ -4,6 +4,7 @@
  */
 import { wholeText } from "../../../core/platform.js";
 import { luaString } from "../../lua/library.js";
+import { clientOf } from "../../lua/limit-matches.js";
 import { ffi, ngx } from "../ngx.js";
 
 const DECLARATIONS = `
@@ -55,13 +56,19 @@ export function hangUp(clients: string[]): void {
  * In a request: its client's address and port, and the port of nginx, in the form of `addressKey`. Behind the realip module,
  * those of the connection. Empty for a Unix domain socket.
  */
-export function currentClient(): string {
+export function currentSocket(): string {
   const ip = ngx.var.realip_remote_addr ?? ngx.var.remote_addr ?? "";
   const port = ngx.var.realip_remote_port ?? ngx.var.remote_port ?? "";
   const isV6 = luaString.find(ip, ":", 1, true) !== undefined;
   const bytes = ffi.new("uint8_t[?]", ADDRESS_BYTES);
   if (ffi.C.inet_pton(isV6 ? AF_INET6 : AF_INET, ip, bytes) !== 1) return "";
   return `${bytesText(bytes, 0, isV6 ? 16 : 4)}${port} ${ngx.var.server_port ?? ""}`;
+}
+
+/** In a request: its client as connections are counted. */
+export function currentClient(): string {
+  const isHop = ngx.var.tollgate_trusted === "1";
+  return clientOf(ngx.var.remote_addr ?? "", ngx.var.http_x_forwarded_for ?? "", isHop);
 }
 
 /** A `sockaddr_in` or `sockaddr_in6` as text. */

@@ -4,10 +4,11 @@ import { storedNumber } from "../../../core/platform.js";
 import { releaseOnAll } from "../../../engine/slots/admission.js";
 import { removeHeld } from "../../../engine/slots/held.js";
 import { endSlot } from "../../../engine/slots/keeper.js";
-import type { Exchange } from "../http/exchanges.js";
-import { settle } from "../http/limiter.js";
+import type { Exchange } from "../../lua/http/exchanges.js";
+import { settle } from "../../lua/http/limiter.js";
+import { podFailed, podSucceeded } from "../../lua/sockets/pods.js";
 import { ngx } from "../ngx.js";
-import { ofLastPod, podFailed, podSucceeded } from "./pods.js";
+import { ofLastPod } from "./pods.js";
 import { callSoon, forgetSlot } from "./renewal.js";
 import { type NginxSlot, sockets } from "./state.js";
 

@@ -4,20 +4,21 @@ import { UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
 import { newHeldList } from "../../../engine/slots/held.js";
 import { beatMs, type KeeperState, newKeeperState } from "../../../engine/slots/keeper.js";
 import { releasesLeft } from "../../../engine/slots/releases.js";
+import { flushCounts } from "../../lua/http/counters.js";
+import { worker } from "../../lua/http/state.js";
 import { luaMath, luaString } from "../../lua/library.js";
+import { MAX_RECLAIM_CALLS, RENEWALS_PER_CALL } from "../../lua/sockets/keeper-calls.js";
+import { inheritIncarnation } from "../../lua/sockets/slot-calls.js";
+import { slotHome } from "../../lua/sockets/state.js";
 import { nowMs } from "../clock.js";
-import { flushCounts } from "../http/counters.js";
 import { ngx, type SharedDict } from "../ngx.js";
-import { worker } from "../state.js";
+import { nginx } from "../state.js";
 import { declareSockets, hangUp } from "./client-socket.js";
 import { listPods, routeCounts } from "./held-counts.js";
 import { registerWorker, unregisterWorker } from "./registry.js";
-import { beat, MAX_RECLAIM_CALLS, slotEvents } from "./renewal.js";
-import { inheritIncarnation } from "./slot-calls.js";
+import { beat, slotEvents } from "./renewal.js";
 import { type NginxSlot, openOn, sockets } from "./state.js";
 
-/** One message. */
-const RENEWALS_PER_CALL = 1000;
 const GENERATION = "generation";
 /** The last generation of workers, when nginx quits. */
 const QUITTING = "quitting";
@@ -26,10 +27,11 @@ const LAST_BEATS = 3;
 
 /** Once, in the master. Does nothing if no route has connections. */
 export function initSockets(): void {
-  const { connections } = worker.options;
+  const { connections } = nginx.options;
   if (connections.routes.length === 0) return;
   declareSockets();
   sockets.dict = ngx.shared.tollgate_connections as SharedDict;
+  slotHome.memory = sockets.dict;
   let leaseMs = connections.routes[0]!.leaseMs;
   for (const options of connections.routes) {
     const { name } = options;
@@ -47,12 +49,12 @@ export function initSockets(): void {
 
 /** In each worker. */
 export function beginSockets(): void {
-  if (worker.options.connections.routes.length === 0) return;
-  sockets.proxy = newProxyId();
+  if (nginx.options.connections.routes.length === 0) return;
+  slotHome.proxy = newProxyId();
   for (const route of sockets.routes) {
     const { name, leaseMs } = route.options;
     const options = {
-      proxy: sockets.proxy,
+      proxy: slotHome.proxy,
       batch: RENEWALS_PER_CALL,
       fixedBeatMs: sockets.beatMs,
       maxRenewals: 1,
@@ -87,15 +89,15 @@ function onBeat(premature: boolean): void {
   }
   // If no newer generation of workers exists, this is not a reload: nginx quits.
   const generation = worker.dict.get(GENERATION);
-  if (generation === worker.generation) worker.dict.safe_set(QUITTING, worker.generation);
+  if (generation === nginx.generation) worker.dict.safe_set(QUITTING, nginx.generation);
   ngx.timer.at(0, keepOn);
 }
 
 /** An exiting worker can only set timers that fire at once, but its sleeping threads continue. */
 function keepOn(_premature: boolean): void {
   let lastBeats = LAST_BEATS;
-  while (worker.open > 0 || heldHere() > 0 || (releasesHere() > 0 && lastBeats > 0)) {
-    if (worker.open === 0 && heldHere() === 0) lastBeats = lastBeats - 1;
+  while (nginx.open > 0 || heldHere() > 0 || (releasesHere() > 0 && lastBeats > 0)) {
+    if (nginx.open === 0 && heldHere() === 0) lastBeats = lastBeats - 1;
     ngx.sleep(sockets.beatMs / 1000);
     flushCounts();
     // In a timer of its own, whose memory is freed after each beat.
@@ -122,8 +124,8 @@ function closeWhenQuitting(): void {
   const quitting = worker.dict.get(QUITTING);
   if (quitting === undefined || quitting !== worker.dict.get(GENERATION)) return;
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
-  if (nowMs() - sockets.quittingSince < worker.options.connections.shutdownMs) return;
-  const clients: string[] = [];
-  for (const route of sockets.routes) for (const { client } of openOn(route)) clients.push(client);
-  hangUp(clients);
+  if (nowMs() - sockets.quittingSince < nginx.options.connections.shutdownMs) return;
+  const open: string[] = [];
+  for (const route of sockets.routes) for (const { socket } of openOn(route)) open.push(socket);
+  hangUp(open);
 }

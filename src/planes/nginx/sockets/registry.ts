@@ -6,6 +6,7 @@ import { splitText, storedNumber } from "../../../core/platform.js";
 import { queueRelease } from "../../../engine/slots/releases.js";
 import { countSlot } from "../../../engine/slots/without-store.js";
 import { luaString } from "../../lua/library.js";
+import { slotHome } from "../../lua/sockets/state.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { isAlive } from "./client-socket.js";
@@ -28,7 +29,8 @@ const takeoverKey = (worker: number) => luaString.format("heir:%d", worker);
 
 /** Registers this worker. */
 export function registerWorker(): void {
-  const { dict, proxy } = sockets;
+  const { dict } = sockets;
+  const { proxy } = slotHome;
   sockets.worker = -1;
   for (let worker = 0; worker < MAX_WORKERS && sockets.worker < 0; worker++) {
     const [added] = dict.safe_add(workerKey(worker), luaString.format("%d %s", ngx.worker.pid(), proxy));
@@ -74,8 +76,8 @@ export function register(slot: NginxSlot, counted: boolean): void {
   dict.safe_set(topKey(worker), place);
 }
 
-function slotText({ connection, pod, app, route }: NginxSlot): string {
-  return `${connection} ${pod} ${app} ${route}`;
+function slotText({ connection, pod, app, route, client = "" }: NginxSlot): string {
+  return `${connection} ${pod} ${app} ${route} ${client}`;
 }
 
 export function unregister(slot: NginxSlot): void {
@@ -113,8 +115,9 @@ function releaseFor(worker: number, proxy: string): void {
   for (let place = 1; top !== undefined && place <= (top as number); place++) {
     const entry = dict.get(placeKey(worker, place));
     if (entry !== undefined) {
-      const [connection, pod, app, route] = splitText(entry as string, " ");
-      const ended = { proxy, connection: connection!, pod: pod!, app: app! };
+      // Workers of an earlier version write no client.
+      const [connection, pod, app, route, client] = splitText(entry as string, " ");
+      const ended = { proxy, connection: connection!, pod: pod!, app: app!, client };
       dict.delete(placeKey(worker, place));
       countHeld(-1);
       countSlot(routeCounts(route ?? ""), ended, -1);

@@ -2,9 +2,9 @@
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { limitOfBucket } from "../../../descriptors/limit-rules.js";
 import { urge } from "../../../engine/node.js";
-import { luaString } from "../../lua/library.js";
-import { ruleOfName } from "../../lua/limit-matches.js";
-import { balanceKey, type NginxAccount, worker } from "../state.js";
+import { luaString } from "../library.js";
+import { ruleOfName } from "../limit-matches.js";
+import { balanceKey, type PlaneAccount, worker } from "./state.js";
 import { drop, loadValue, OVERFLOWED, VALUES, valueCount } from "./values.js";
 
 const SWEEP = "sweep";
@@ -26,7 +26,7 @@ const FULL_IDLE_MS = 1000;
 const FULL = 0.5;
 
 /** Accounts that this worker releases. */
-const releasing: { list: NginxAccount[] } = { list: [] };
+const releasing: { list: PlaneAccount[] } = { list: [] };
 
 export function sweepValues(now: number): void {
   const { dict } = worker;
@@ -85,7 +85,7 @@ function look(element: string, now: number, idleMs: number): boolean {
 /** Values that are used again while they are released return to the list. */
 function takeBack(): void {
   if (releasing.list.length === 0) return;
-  const staying: NginxAccount[] = [];
+  const staying: PlaneAccount[] = [];
   for (const account of releasing.list) {
     if (account.releasing && !account.leaving) {
       account.releasing = false;
@@ -102,7 +102,8 @@ const LOOKS_AT_ACCOUNTS = 100;
 const FORGET_MS = 60000;
 const position = { at: 0 };
 
-function forgetUnused(now: number): void {
+/** In each worker: it has no use for accounts of values that it does not use. */
+export function forgetUnused(now: number): void {
   for (const { accounts } of worker.nodes) {
     for (let i = 0; i < LOOKS_AT_ACCOUNTS && i < accounts.length; i++) {
       position.at = position.at + 1;
@@ -112,7 +113,7 @@ function forgetUnused(now: number): void {
   }
 }
 
-function isForgettable({ leaving, usedAt, cell, lease }: NginxAccount, now: number): boolean {
+function isForgettable({ leaving, usedAt, cell, lease }: PlaneAccount, now: number): boolean {
   if (leaving) return lease.granted === 0 && cell.get() === 0;
   return now - usedAt >= FORGET_MS || now < usedAt;
 }

@@ -6,23 +6,23 @@
 import { standardProfile } from "../../../core/cost.js";
 import type { AppLimits } from "../../../core/limits.js";
 import { cutText } from "../../../core/platform.js";
-import { type LimitRule, limitOfBucket, overflowId } from "../../../descriptors/limit-rules.js";
+import { isOverflow, type LimitRule, limitOfBucket, overflowId } from "../../../descriptors/limit-rules.js";
 import { activate } from "../../../engine/node.js";
-import { newCounts } from "../../lua/counts.js";
-import { luaString } from "../../lua/library.js";
-import { ruleOfName } from "../../lua/limit-matches.js";
-import { nowMs } from "../clock.js";
+import { newCounts } from "../counts.js";
+import { nowMs } from "../host.js";
+import { luaString } from "../library.js";
+import { overflowBucket, ruleOfName } from "../limit-matches.js";
+import { readAccount } from "./records.js";
+import { valueCell } from "./shared-cell.js";
 import {
   allowanceKey,
   balanceKey,
-  type NginxAccount,
-  type NginxNode,
-  newNginxAccount,
+  newPlaneAccount,
+  type PlaneAccount,
+  type PlaneNode,
   refundsKey,
   worker,
-} from "../state.js";
-import { readAccount } from "./records.js";
-import { valueCell } from "./shared-cell.js";
+} from "./state.js";
 
 /** A list of all values: `id balance since`, where `since` is when the balance was first seen. */
 export const VALUES = "values";
@@ -35,18 +35,23 @@ export const OVERFLOWED = "values overflowed";
 const counts = newCounts();
 const BALANCE_PREFIX = balanceKey("").length;
 
-/** The account of a value; that of all further values of the limit if there is no room for another one. */
-export function valueAccount(this: void, rule: LimitRule, id: string): NginxAccount {
+/** The account of a value; if there is no room for another one, that of further values of clients like the current one. */
+export function valueAccount(this: void, rule: LimitRule, id: string): PlaneAccount {
+  const own = enterValue(rule, id);
+  if (own !== undefined) return own;
+  worker.dict.incr(OVERFLOWED, 1, 0);
+  return enterValue(rule, overflowBucket(rule.name)) ?? worker.byId[overflowId(rule.name)]!;
+}
+
+/** Undefined if there is no room. */
+function enterValue(rule: LimitRule, id: string): PlaneAccount | undefined {
   const known = worker.byId[id];
   if (known !== undefined && !known.leaving) {
     // The time of the last tick.
     known.usedAt = known.node.clock;
     return known;
   }
-  if (!createEntry(id, rule.hasFreeValues)) {
-    worker.dict.incr(OVERFLOWED, 1, 0);
-    return worker.byId[overflowId(rule.name)]!;
-  }
+  if (!createEntry(id, isCounted(id))) return undefined;
   const account = known ?? loadValue(id, rule);
   if (known !== undefined) readAccount(known);
   account.usedAt = nowMs();
@@ -55,13 +60,13 @@ export function valueAccount(this: void, rule: LimitRule, id: string): NginxAcco
 }
 
 /** As `valueAccount`, for an exchange of a value that was released meanwhile. */
-export function valueAgain({ limits }: NginxAccount): NginxAccount {
+export function valueAgain({ limits }: PlaneAccount): PlaneAccount {
   const { id } = limits;
   return valueAccount(ruleOfName(limitOfBucket(id))!, id);
 }
 
 /** The account was released while the request waited: it is used again. */
-export function keepValue(account: NginxAccount): void {
+export function keepValue(account: PlaneAccount): void {
   if (!account.leaving || !account.isValue) return;
   createEntry(account.limits.id, false);
   account.leaving = false;
@@ -83,6 +88,7 @@ function createEntry(id: string, counted: boolean): boolean {
 }
 
 function isCounted(id: string): boolean {
+  if (isOverflow(id)) return false;
   const rule = ruleOfName(limitOfBucket(id));
   return rule === undefined || rule.hasFreeValues;
 }
@@ -97,10 +103,10 @@ function createAgain(this: void, key: string): void {
 }
 
 /** The account of a value that has entries in shared memory. */
-export function loadValue(id: string, rule: LimitRule | undefined): NginxAccount {
+export function loadValue(id: string, rule: LimitRule | undefined): PlaneAccount {
   const cell = valueCell(worker.dict, balanceKey(id), createAgain);
   const limits = rule === undefined ? formerLimits(id) : { ...rule.limits, id };
-  const account = newNginxAccount(limits, nowMs(), { cell, counts });
+  const account = newPlaneAccount(limits, nowMs(), { cell, counts });
   worker.byId[id] = account;
   readAccount(account);
   return account;
@@ -153,8 +159,8 @@ export function loadAll(): void {
  * Everything about these accounts was reported. Deletes the entries of those that this worker releases, and returns them.
  * Called with the lock. A charge of another worker that arrives between reading and deleting the balance is lost.
  */
-export function deleteDeparted(node: NginxNode): NginxAccount[] {
-  const deleted: NginxAccount[] = [];
+export function deleteDeparted(node: PlaneNode): PlaneAccount[] {
+  const deleted: PlaneAccount[] = [];
   for (const account of node.departed) {
     if (account.isValue && account.leaving) {
       if (account.releasing && deleteEntries(account)) deleted.push(account);
@@ -164,7 +170,7 @@ export function deleteDeparted(node: NginxNode): NginxAccount[] {
   return deleted;
 }
 
-function deleteEntries(account: NginxAccount): boolean {
+function deleteEntries(account: PlaneAccount): boolean {
   const { dict } = worker;
   const { limits, cell, refunds, recordKey, refusedUntilKey } = account;
   const { id } = limits;
@@ -184,14 +190,14 @@ function deleteEntries(account: NginxAccount): boolean {
 }
 
 /** Removes the account from the lists of this worker, unless it is needed. */
-export function drop(account: NginxAccount): boolean {
+export function drop(account: PlaneAccount): boolean {
   const { active, urgent, waiters, releasing, node, place, limits } = account;
   if (active || urgent || releasing || waiters.length > 0) return false;
   const { accounts } = node;
   const last = accounts[accounts.length - 1]!;
   accounts[place] = last;
   last.place = place;
-  (accounts as (NginxAccount | undefined)[])[accounts.length - 1] = undefined;
+  (accounts as (PlaneAccount | undefined)[])[accounts.length - 1] = undefined;
   worker.byId[limits.id] = undefined;
   return true;
 }

@@ -12,10 +12,10 @@ import {
   nobodysCounts,
   numbersText,
   tally,
-} from "../../lua/counts.js";
-import { luaString } from "../../lua/library.js";
-import { MAX_REFUSALS, takeRefusals } from "../../lua/recent-refusals.js";
-import { firstNode, worker } from "../state.js";
+} from "../counts.js";
+import { luaString } from "../library.js";
+import { MAX_REFUSALS, takeRefusals } from "../recent-refusals.js";
+import { firstNode, worker } from "./state.js";
 
 /** A list of counters that belong to no app, to be added to. */
 export function nobodysNumbers(name: string, width: number): number[] {

@@ -3,40 +3,35 @@ import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { OK } from "../../../core/codes.js";
 import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
-import { type Outcome, PENDING } from "../../../engine/account.js";
+import type { Outcome } from "../../../engine/account.js";
 import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
-import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
-import { count, countLimit } from "../../lua/counts.js";
-import { startExchange } from "../../lua/exchange.js";
-import { endLimits, INVALID, TAKEN, takeLimits } from "../../lua/limit-outcomes.js";
-import { nowMs } from "../clock.js";
-import { type Semaphore, semaphore } from "../ngx.js";
-import { type NginxAccount, type NginxWaiter, worker } from "../state.js";
+import { count, countLimit } from "../counts.js";
+import { startExchange } from "../exchange.js";
+import { nowMs, running } from "../host.js";
+import { endLimits, INVALID, TAKEN, takeLimits } from "../limit-outcomes.js";
 import { catchUp } from "./changes.js";
 import type { Exchange } from "./exchanges.js";
 import { readRefusedUntil } from "./records.js";
-import { wake, wakeDecided } from "./syncer.js";
+import { type PlaneAccount, worker } from "./state.js";
 import { keepValue, valueAccount, valueAgain } from "./values.js";
-import { replaceWatcher, WATCH_SECONDS, WATCHER_TIMEOUT_MS, watchReplies } from "./watcher.js";
 
 /** Decides about an exchange whose app is its only limit. May wait for the service. */
-export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
+export function check(exchange: Exchange, account: PlaneAccount, method: string, contentLength: number): void {
   startExchange(exchange, account, method);
   const { node } = account;
   const step = decide(node, exchange, contentLength);
   if (step === MISSED) {
-    const signal = waitOrDecide(exchange, account, undefined);
-    if (signal !== undefined) waitFor(signal, [exchange]);
+    if (mustWait(exchange, account)) running.host.awaitTokens([exchange]);
   }
-  if (step === DECIDED_SYNC) wake(account);
+  if (step === DECIDED_SYNC) running.host.wantTokens(account);
   count(exchange);
 }
 
 /** The same for an exchange with limits that match. */
-export function checkLimits(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
+export function checkLimits(exchange: Exchange, account: PlaneAccount, method: string, contentLength: number): void {
   startExchange(exchange, account, method);
   const result = takeLimits(exchange, contentLength, valueAccount);
   if (result === INVALID) return;
@@ -44,7 +39,7 @@ export function checkLimits(exchange: Exchange, account: NginxAccount, method: s
   const outcomes = exchange.outcomes!;
   if (!taken) decideTogether(outcomes);
   else spent(account, exchange.balance);
-  endLimits(exchange, taken);
+  endLimits(exchange, taken, nowMs());
   const limits = exchange.matched!.count;
   for (let i = 1; i <= limits; i++) {
     const outcome = outcomes[i]!;
@@ -55,20 +50,25 @@ export function checkLimits(exchange: Exchange, account: NginxAccount, method: s
 
 /** Some lease cannot pay, or a value is denied. */
 function decideTogether(outcomes: Outcome[]): void {
-  for (const { account } of outcomes) readShared(account as NginxAccount);
+  for (const { account } of outcomes) readShared(account as PlaneAccount);
   if (refuseTogether(outcomes, nowMs())) return;
-  let signal: Semaphore | undefined;
+  const waiting: Outcome[] = [];
   for (const outcome of outcomes) {
     // A dry run of a denied value, or of a cost that the limit can never pay, is decided.
     if (outcome.code === OK) {
       const account = accountOf(outcome);
       if (takeTogether([outcome]) === ALL_TAKEN) spent(account, outcome.balance);
-      else signal = waitOrDecide(outcome, account, signal);
+      else if (mustWait(outcome, account)) waiting.push(outcome);
     }
   }
-  if (signal !== undefined) waitFor(signal, outcomes);
+  if (waiting.length > 0) running.host.awaitTokens(waiting);
   if (allAllowed(outcomes)) return;
   // A refused request uses nothing.
+  giveBackPaid(outcomes);
+}
+
+/** Refunds what these outcomes have paid. */
+export function giveBackPaid(outcomes: readonly Outcome[]): void {
   for (const outcome of outcomes) {
     if (outcome.code === OK && outcome.cost > 0) {
       const account = currentAccount(outcome);
@@ -78,12 +78,12 @@ function decideTogether(outcomes: Outcome[]): void {
   }
 }
 
-function accountOf({ account }: Outcome): NginxAccount {
-  return account as NginxAccount;
+function accountOf({ account }: Outcome): PlaneAccount {
+  return account as PlaneAccount;
 }
 
 /** A value may have been released while the exchange was open. */
-function currentAccount(outcome: Outcome): NginxAccount {
+function currentAccount(outcome: Outcome): PlaneAccount {
   const account = accountOf(outcome);
   if (!account.isValue) return account;
   const { limits } = account;
@@ -91,36 +91,31 @@ function currentAccount(outcome: Outcome): NginxAccount {
   return current !== undefined && !current.leaving ? current : valueAgain(account);
 }
 
-function spent(account: NginxAccount, balance: number): void {
+function spent(account: PlaneAccount, balance: number): void {
   if (!account.active) activate(account.node, account);
-  if (isLow(account.node, account, balance)) wake(account);
+  if (isLow(account.node, account, balance)) running.host.wantTokens(account);
 }
 
 /** Reads what other workers know about the account. */
-function readShared(account: NginxAccount): void {
+function readShared(account: PlaneAccount): void {
   catchUp(account.node);
   readRefusedUntil(account);
   keepValue(account);
 }
 
-/** The lease cannot pay: decides, or adds a waiter with the signal, or a new one, and returns the signal. */
-function waitOrDecide(outcome: Outcome, account: NginxAccount, signal: Semaphore | undefined): Semaphore | undefined {
+/** The lease cannot pay: decides, or returns true if the outcome has to wait. */
+function mustWait(outcome: Outcome, account: PlaneAccount): boolean {
   readShared(account);
   const step = decideMiss(account.node, outcome, nowMs());
-  if (step === DECIDED_SYNC) wake(account);
-  if (step !== WAIT) return signal;
-  const waiter = newWaiter(outcome, nowMs() + worker.options.timeoutMs) as NginxWaiter;
-  waiter.signal = signal ?? semaphore.new(0);
-  addWaiter(account, waiter);
-  wake(account);
-  return waiter.signal;
+  if (step === DECIDED_SYNC) running.host.wantTokens(account);
+  return step === WAIT;
 }
 
 /**
  * Whether a body of unknown length is read before the decision. Not if the app is refused at the moment: its clients must
  * not fill the disk.
  */
-export function readsFirst(account: NginxAccount, method: string, route: PlaneRoute): boolean {
+export function readsFirst(account: PlaneAccount, method: string, route: PlaneRoute): boolean {
   const { limits, cell, lease } = account;
   const { unknownLength, dryRun } = limits;
   const profile = route.profile ?? limits.profile;
@@ -130,33 +125,6 @@ export function readsFirst(account: NginxAccount, method: string, route: PlaneRo
   catchUp(account.node);
   readRefusedUntil(account);
   return !isRefused(lease, cost, nowMs());
-}
-
-/** Returns when all outcomes are decided. */
-function waitFor(signal: Semaphore, outcomes: Outcome[]): void {
-  const deadline = nowMs() + worker.options.timeoutMs;
-  while (isAnyPending(outcomes)) {
-    const now = nowMs();
-    const watches =
-      worker.watcher === undefined || worker.watcher === signal || now - worker.watchedAt > WATCHER_TIMEOUT_MS;
-    if (watches) worker.watcher = signal;
-    const left = Math.max(deadline - now, 1) / 1000;
-    signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
-    if (watches && isAnyPending(outcomes)) watchReplies();
-    for (const outcome of outcomes) if (outcome.code === PENDING) giveUpIfExpired(accountOf(outcome));
-  }
-  if (worker.watcher === signal) replaceWatcher();
-}
-
-function giveUpIfExpired(account: NginxAccount): void {
-  giveUpExpired(account.node, account, nowMs());
-  wakeDecided(account.node);
-}
-
-/** Codes change while the request sleeps. */
-function isAnyPending(outcomes: Outcome[]): boolean {
-  for (const { code } of outcomes) if (code === PENDING) return true;
-  return false;
 }
 
 /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
@@ -184,14 +152,14 @@ function settleLimits(exchange: Exchange, requestBytes: number, responseBytes: n
 }
 
 /** Tokens were charged (positive) or refunded (negative). */
-function corrected(account: NginxAccount, difference: number): void {
+function corrected(account: PlaneAccount, difference: number): void {
   if (difference === 0) return;
   if (difference < 0) refunded(account);
   else spent(account, account.cell.get());
 }
 
 /** A refund ends a cached refusal, for all workers. */
-function refunded(account: NginxAccount): void {
+function refunded(account: PlaneAccount): void {
   worker.dict.delete(account.refusedUntilKey);
   spent(account, account.cell.get());
 }

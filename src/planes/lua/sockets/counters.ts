@@ -1,6 +1,6 @@
 /** Counters of slot decisions and lost leases in this worker. They are summed up and sent to the service like those of requests. */
 import * as codes from "../../../core/codes.js";
-import { freshNowMs } from "../clock.js";
+import { running } from "../host.js";
 import { nobodysNumbers } from "../http/counters.js";
 
 /** The sum of the time in microseconds, then a histogram: one counter per bound, and one above. */
@@ -25,7 +25,9 @@ export const REFUSAL_REASONS = [
   codes.SLOT_LIMIT_EXCEEDED,
   codes.SLOT_TOTAL_LIMIT_EXCEEDED,
   codes.SLOT_APP_LIMIT_EXCEEDED,
+  codes.SLOT_CLIENT_LIMIT_EXCEEDED,
   codes.SLOT_RATE_LIMITED,
+  codes.SLOT_CLIENT_RATE_LIMITED,
   codes.SLOT_RELEASED,
   codes.SLOT_FORGOTTEN,
   codes.SLOT_INVALID_ARGUMENT,
@@ -51,7 +53,7 @@ export function countSlotRefusal(code: string, dryRun: boolean): void {
 
 /** Counts the time of a decision. */
 export function countSlotDecision(askedAtMs: number): void {
-  const milliseconds = Math.max(freshNowMs() - askedAtMs, 0);
+  const milliseconds = Math.max(running.sync.freshNowMs() - askedAtMs, 0);
   const list = nobodysNumbers(SLOTS_ASKED, ASKED_BOUNDS_SECONDS.length + 2);
   list[0] = list[0]! + Math.floor(milliseconds * 1000 + 0.5);
   let bucket = 0;

@@ -1,28 +1,28 @@
 /** A log of changed records per shard: other workers read only those. */
 import { splitText } from "../../../core/platform.js";
-import { luaString, luaTable } from "../../lua/library.js";
-import { type NginxAccount, type NginxNode, worker } from "../state.js";
+import { luaString, luaTable } from "../library.js";
 import { readAccount, readNode } from "./records.js";
+import { type PlaneAccount, type PlaneNode, worker } from "./state.js";
 
-function changesKey({ suffix }: NginxNode): string {
+function changesKey({ suffix }: PlaneNode): string {
   return `changes${suffix}`;
 }
 
 /** Length of the log. A worker that missed more changes reads everything. */
 const LOG_LENGTH = 256;
 
-function logKey({ suffix }: NginxNode, change: number): string {
+function logKey({ suffix }: PlaneNode, change: number): string {
   return luaString.format("log:%d%s", change - Math.floor(change / LOG_LENGTH) * LOG_LENGTH, suffix);
 }
 
 /** The number of the newest change. */
-export function newestChange(node: NginxNode): number {
+export function newestChange(node: PlaneNode): number {
   const newest = worker.dict.get(changesKey(node));
   return newest === undefined ? 0 : (newest as number);
 }
 
 /** Called with the lock, after writing. */
-export function announce(node: NginxNode, changed: readonly NginxAccount[]): void {
+export function announce(node: PlaneNode, changed: readonly PlaneAccount[]): void {
   const change = newestChange(node) + 1;
   const words = [luaString.format("%d", change)];
   for (const account of changed) words.push(account.limits.id);
@@ -32,7 +32,7 @@ export function announce(node: NginxNode, changed: readonly NginxAccount[]): voi
 }
 
 /** Updates this worker's copies. */
-export function catchUp(node: NginxNode): void {
+export function catchUp(node: PlaneNode): void {
   const newest = newestChange(node);
   if (newest === node.seen) return;
   readNode(node);
@@ -42,7 +42,7 @@ export function catchUp(node: NginxNode): void {
   node.seen = newest;
 }
 
-function readChanges(node: NginxNode, newest: number): boolean {
+function readChanges(node: PlaneNode, newest: number): boolean {
   for (let change = node.seen + 1; change <= newest; change++) {
     const logged = worker.dict.get(logKey(node, change));
     if (logged === undefined) return false;

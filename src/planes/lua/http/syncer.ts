@@ -1,35 +1,26 @@
-/** Sends syncs: to each shard one at a time for the whole nginx, by whichever worker has a reason. */
+/** Sends syncs: to each shard one at a time for the whole proxy, by whichever worker has a reason. */
 import { isScarce } from "../../../engine/account.js";
 import { lastsUntilNextSync } from "../../../engine/decide.js";
 import { newEpoch } from "../../../engine/epoch.js";
+import type { ServiceReply } from "../../../engine/host.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { isMessageDue, isPollDue, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
 import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
 import { giveUpAll } from "../../../engine/waiters.js";
-import { luaMath, pcall } from "../../lua/library.js";
-import {
-  emergencyNotice,
-  messageText,
-  readAnswer,
-  recallApps,
-  type SyncAnswer,
-  versionWarning,
-} from "../../lua/sync-text.js";
-import { freshNowMs, nowMs } from "../clock.js";
-import { holdsLock, releaseLock, takeLock } from "../lock.js";
-import { ngx } from "../ngx.js";
-import { callService, type ServiceReply } from "../service-client.js";
-import { firstNode, type NginxAccount, type NginxNode, worker } from "../state.js";
-import { nodeLines } from "../status.js";
+import { nowMs, running } from "../host.js";
+import { luaMath, pcall } from "../library.js";
+import { emergencyNotice, messageText, readAnswer, recallApps, type SyncAnswer, versionWarning } from "../sync-text.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
+import { nodeLines } from "./node-lines.js";
 import { saveAccount, writeNode } from "./records.js";
+import { firstNode, type PlaneAccount, type PlaneNode, worker } from "./state.js";
 import { deleteDeparted, loadAll, loadRecalled } from "./values.js";
 
-type Planned = PlannedSync<NginxAccount>;
+type Planned = PlannedSync<PlaneAccount>;
 
 /** Sends a message after this turn of the event loop, so that all misses in it share one. */
-export function wake(account: NginxAccount): void {
+export function wake(account: PlaneAccount): void {
   const { node } = account;
   urge(node, account);
   if (node.soon || node.syncing || lastsUntilNextSync(node, account)) return;
@@ -38,13 +29,12 @@ export function wake(account: NginxAccount): void {
   syncSoon(node);
 }
 
-function syncSoon(node: NginxNode): void {
+function syncSoon(node: PlaneNode): void {
   if (node.soon || node.syncing) return;
-  const [set] = ngx.timer.at(0, () => {
+  node.soon = running.sync.soon(() => {
     node.soon = false;
     runSync(node);
   });
-  node.soon = set === true;
 }
 
 /** Starts a sync for accounts with waiters, unless their tokens are scarce. */
@@ -55,12 +45,12 @@ export function wakeWaiting(): void {
 }
 
 /** Continues the requests whose outcome is decided. */
-export function wakeDecided(node: NginxNode): void {
-  for (const waiter of takeDecided(node)) waiter.signal.post(1);
+export function wakeDecided(node: PlaneNode): void {
+  for (const waiter of takeDecided(node)) running.sync.wake(waiter);
 }
 
 /** Decides all waiters of this worker on a shard without the store. */
-export function giveUpWaiting(node: NginxNode): void {
+export function giveUpWaiting(node: PlaneNode): void {
   const now = nowMs();
   for (const account of node.active) giveUpAll(node, account, now);
 }
@@ -68,35 +58,35 @@ export function giveUpWaiting(node: NginxNode): void {
 /** Sends what is due to all shards, in parallel: one that does not reply must not delay the others. */
 export function runSyncs(): void {
   for (const node of worker.nodes) {
-    if (node.shard > 0 && (node.active.length > 0 || isPollDue(node, nowMs()))) ngx.thread.spawn(runSync, node);
+    if (node.shard > 0 && (node.active.length > 0 || isPollDue(node, nowMs()))) running.sync.spawn(runSync, node);
   }
   runSync(firstNode());
 }
 
 /** Sends what is due, unless another worker is doing so. An error must not prevent the next sync. */
-function runSync(this: void, node: NginxNode): void {
-  if (node.syncing || !takeLock(node)) return;
+function runSync(this: void, node: PlaneNode): void {
+  if (node.syncing || !running.sync.takeLock(node)) return;
   node.syncing = true;
   const [fine, problem] = pcall(syncOnce, node);
   node.syncing = false;
-  releaseLock(node);
+  running.sync.releaseLock(node);
   if (fine) return;
-  ngx.log(ngx.ERR, "tollgate: sync failed: ", problem);
+  running.sync.logError(`tollgate: sync failed: ${problem}`);
   // Grants that were not recorded must not be spent: the next reply contains them again.
   for (const { syncCell } of node.accounts) syncCell.held = 0;
 }
 
-function syncOnce(this: void, node: NginxNode): void {
+function syncOnce(this: void, node: PlaneNode): void {
   node.epochClosed = false;
   // If the reply leaves requests waiting, the next message follows at once.
   let again = true;
-  while (again && holdsLock(node)) {
+  while (again && running.sync.holdsLock(node)) {
     catchUp(node);
     again = sendMessage(node) && (node.epochClosed || isUrgent(node));
   }
 }
 
-function isUrgent(node: NginxNode): boolean {
+function isUrgent(node: PlaneNode): boolean {
   const now = nowMs();
   for (const account of node.urgent) {
     if (!isScarce(account, now) && !lastsUntilNextSync(node, account)) return true;
@@ -105,8 +95,8 @@ function isUrgent(node: NginxNode): boolean {
 }
 
 /** One message and its reply. False if nothing was due or no reply arrived. */
-function sendMessage(node: NginxNode): boolean {
-  const now = freshNowMs();
+function sendMessage(node: PlaneNode): boolean {
+  const now = running.sync.freshNowMs();
   if (now < node.retryAt) return false;
   // Counters are added up with the lock of the first shard.
   const counts = node === firstNode();
@@ -122,22 +112,23 @@ function sendMessage(node: NginxNode): boolean {
   writeNode(node);
   const batch = counts ? batchText(now, false) : "";
   const message = messageText({ name: worker.name, node }, planned, counts ? nodeLines() + batch : "");
-  const reply = callService(node, "/v1/sync", message, worker.options.timeoutMs);
-  const ended = freshNowMs();
+  const reply = running.sync.callService(node, "/v1/sync", message, worker.options.timeoutMs);
+  const ended = running.sync.freshNowMs();
+  const started = ended - reply.tookMs;
   // Paused for longer than the lock lasts: another worker has continued, and its next reply includes these grants.
-  if (!holdsLock(node)) return false;
+  if (!running.sync.holdsLock(node)) return false;
   const answer = reply.status === 200 ? readAnswer(reply.body, planned) : undefined;
   if (answer === undefined) {
-    fail(node, reply, now, ended);
+    fail(node, reply, started, ended);
     return false;
   }
   batchReceived(batch);
-  apply(node, answer, planned, { started: now, now: ended });
+  apply(node, answer, planned, { started, now: ended });
   return true;
 }
 
 function apply(
-  node: NginxNode,
+  node: PlaneNode,
   answer: SyncAnswer,
   planned: Planned[],
   { started, now }: { started: number; now: number },
@@ -163,7 +154,7 @@ function apply(
 }
 
 /** The other shards are asked at once, because each reply changes only what belongs to its shard. */
-function emergencyChanged(node: NginxNode): void {
+function emergencyChanged(node: PlaneNode): void {
   let known = false;
   for (const other of worker.nodes) {
     if (other !== node && other.emergency === node.emergency) known = true;
@@ -172,26 +163,26 @@ function emergencyChanged(node: NginxNode): void {
       syncSoon(other);
     }
   }
-  if (!known) ngx.log(ngx.WARN, emergencyNotice(node.emergency));
+  if (!known) running.sync.logWarning(emergencyNotice(node.emergency));
 }
 
 const WARNED_SECONDS = 24 * 60 * 60;
 
 /** Once a day for each pair of versions. During a reload, workers of both versions may send messages. */
-function warnOfVersions(node: NginxNode): void {
+function warnOfVersions(node: PlaneNode): void {
   const { dict, options } = worker;
   const [isNew] = dict.safe_add(`told:${options.configVersion} ${node.configVersion}`, 1, WARNED_SECONDS);
   if (isNew !== true) return;
-  ngx.log(ngx.WARN, versionWarning("nginx", options.configVersion, node.configVersion));
+  running.sync.logWarning(versionWarning(running.sync.plane, options.configVersion, node.configVersion));
 }
 
-function fail(node: NginxNode, reply: ServiceReply, started: number, now: number): void {
+function fail(node: PlaneNode, reply: ServiceReply, started: number, now: number): void {
   failSync(node, { timedOut: reply.timedOut, started, now, random: luaMath.random() });
   writeNode(node);
   announce(node, []);
   node.failuresSeen = node.failures;
   if (node.failuresInARow === 1) {
-    ngx.log(ngx.WARN, "tollgate: no reply from the service: ", reply.status > 0 ? reply.body : reply.problem);
+    running.sync.logWarning(`tollgate: no reply from the service: ${reply.status > 0 ? reply.body : reply.problem}`);
   }
   wakeDecided(node);
 }

@@ -3,10 +3,11 @@ import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
 import type { LeaseMessage } from "../../../core/lease.js";
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { newAccount } from "../../../engine/account.js";
-import { luaString, luaTable } from "../../lua/library.js";
-import { ngx } from "../ngx.js";
-import { type NginxAccount, type NginxNode, worker } from "../state.js";
+import { recordRemaining } from "../../../engine/remaining.js";
+import { running } from "../host.js";
+import { luaString, luaTable } from "../library.js";
 import { pourIn, type ValueCell } from "./shared-cell.js";
+import { type PlaneAccount, type PlaneNode, worker } from "./state.js";
 
 // The order of the fields must not change: after a reload, records of an older version are read.
 const LEASE = [
@@ -22,6 +23,7 @@ const LEASE = [
 ];
 const REPORTED = ["reportedSpent", "reportedReturned"];
 const REPLIED = ["remaining", "limit", "repliedAt", "scarceAt"];
+const LEVEL_OF_BUCKET = ["rate", "refillsFrom", "elsewhere"];
 const NODE = ["epoch", "seq", "failuresInARow", "failures", "syncs", "retryAt", "lastContact", "liveNodes"];
 const LEVEL = ["level", "calmSince", "pinnedLevel", "pinnedUntil"];
 const SLOT = ["index", "calls", "errors", "timeouts", "latencyMs"];
@@ -50,11 +52,11 @@ function flag(value: boolean): string {
 /** Logs an error if the dictionary is full: the limits would be wrong after a reload. */
 function write(key: string, text: string): void {
   const [stored, problem] = worker.dict.safe_set(key, text);
-  if (stored !== true) ngx.log(ngx.ERR, "tollgate: shared memory is too small for ", key, ": ", problem ?? "");
+  if (stored !== true) running.host.logError(`tollgate: shared memory is too small for ${key}: ${problem ?? ""}`);
 }
 
 /** Writes the record, then adds the tokens that were granted with it: see PouringCell. */
-export function saveAccount(account: NginxAccount): void {
+export function saveAccount(account: PlaneAccount): void {
   const { lease, sync } = account;
   const parts: string[] = [];
   addFields(parts, lease, LEASE);
@@ -66,6 +68,7 @@ export function saveAccount(account: NginxAccount): void {
   parts.push(sync.scarceCode);
   parts.push(flag(sync.plentiful));
   parts.push(flag(account.finalReport !== undefined));
+  addFields(parts, sync, LEVEL_OF_BUCKET);
   const text = luaTable.concat(parts, " ");
   if (text !== account.record) {
     account.record = text;
@@ -79,12 +82,12 @@ export function saveAccount(account: NginxAccount): void {
 }
 
 /** The entry of a value may have been deleted by another worker since. */
-function ensureEntry({ cell, syncCell }: NginxAccount): void {
+function ensureEntry({ cell, syncCell }: PlaneAccount): void {
   if (syncCell.held > 0) (cell as ValueCell).create(cell.key);
 }
 
 /** Skips a record whose text has not changed. */
-export function readAccount(account: NginxAccount): void {
+export function readAccount(account: PlaneAccount): void {
   const { lease, sync } = account;
   const text = worker.dict.get(account.recordKey);
   readRefusedUntil(account);
@@ -108,15 +111,18 @@ export function readAccount(account: NginxAccount): void {
   sync.scarceCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
   sync.plentiful = parts[at + 2] !== "0";
   account.finalReport = parts[at + 3] === "1" ? finalReportOf(account) : undefined;
+  if (parts[at + 4] === undefined)
+    recordRemaining(account, { remaining: sync.remaining, limit: sync.limit, balance: 0 }, 0);
+  else readFields(parts, at + 4, sync, LEVEL_OF_BUCKET);
 }
 
 /** The same message again: it is repeated until a reply arrives. */
-function finalReportOf({ lease: { granted, returned } }: NginxAccount): LeaseMessage {
+function finalReportOf({ lease: { granted, returned } }: PlaneAccount): LeaseMessage {
   return { granted, spent: granted - returned, returned, need: 0, want: 0 };
 }
 
 /** Another worker has released the value: this one forgets it, unless requests wait for it. */
-function forgetAccount(account: NginxAccount): void {
+function forgetAccount(account: PlaneAccount): void {
   const { lease, sync } = newAccount(account.limits, worker.options.lease, 0);
   account.lease = lease;
   account.sync = sync;
@@ -127,7 +133,7 @@ function forgetAccount(account: NginxAccount): void {
   account.leaving = account.waiters.length === 0;
 }
 
-export function readRefusedUntil(account: NginxAccount): void {
+export function readRefusedUntil(account: PlaneAccount): void {
   const until = worker.dict.get(account.refusedUntilKey);
   account.lease.refusedUntil = until === undefined ? 0 : (until as number);
 }
@@ -135,7 +141,7 @@ export function readRefusedUntil(account: NginxAccount): void {
 const NODE_KEY = "node";
 const DEGRADATION_KEY = "degradation";
 
-export function writeNode(node: NginxNode): void {
+export function writeNode(node: PlaneNode): void {
   const parts: string[] = [];
   addFields(parts, node, NODE);
   parts.push(flag(node.emergency));
@@ -151,7 +157,7 @@ export function writeNode(node: NginxNode): void {
 }
 
 /** False if nothing was ever written. */
-export function readNode(node: NginxNode): boolean {
+export function readNode(node: PlaneNode): boolean {
   const { dict } = worker;
   const text = dict.get(NODE_KEY + node.suffix);
   if (text === undefined) return false;

@@ -1,9 +1,9 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
 import { type BalanceCell, type Cell, MISS, takeTokens } from "../../../core/lease.js";
-import type { SharedDict } from "../ngx.js";
+import type { SharedMemory } from "../../../engine/host.js";
 
 export interface SharedCell extends BalanceCell {
-  dict: SharedDict;
+  dict: SharedMemory;
   key: string;
   /** The balance after this worker's last step, or less; 0 after the lease has changed. */
   seen: number;
@@ -55,7 +55,7 @@ export interface ValueCell extends SharedCell {
   create: (this: void, key: string) => void;
 }
 
-export function valueCell(dict: SharedDict, key: string, create: (this: void, key: string) => void): ValueCell {
+export function valueCell(dict: SharedMemory, key: string, create: (this: void, key: string) => void): ValueCell {
   return { dict, key, seen: 0, add: addValue, get: getValue, take: takeValue, create };
 }
 
@@ -76,7 +76,7 @@ function takeShared(this: SharedCell, cost: number): number {
 }
 
 /** Creates the entry, which is never deleted. */
-export function sharedCell(dict: SharedDict, key: string): SharedCell {
+export function sharedCell(dict: SharedMemory, key: string): SharedCell {
   dict.safe_add(key, 0);
   return { dict, key, seen: 0, add: addShared, get: getShared, take: takeShared };
 }
@@ -112,7 +112,7 @@ export function pourIn(pouring: PouringCell): void {
 
 /** A counter whose entry is created when it is first changed, because most are never used. */
 interface SharedCounter extends Cell {
-  dict: SharedDict;
+  dict: SharedMemory;
   key: string;
 }
 
@@ -128,6 +128,6 @@ function getCounter(this: SharedCounter): number {
   return (this.dict.get(this.key) as number | undefined) ?? 0;
 }
 
-export function sharedCounter(dict: SharedDict, key: string): SharedCounter {
+export function sharedCounter(dict: SharedMemory, key: string): SharedCounter {
   return { dict, key, add: addCounter, get: getCounter };
 }

@@ -1,17 +1,14 @@
-/** Shutdown: the last worker of an nginx reports, returns all tokens and removes the node from all shards. */
+/** Shutdown: the last worker of a proxy reports, returns all tokens and removes the node from all shards. */
 import { isReturnDue, MAX_APPS_PER_MESSAGE, type PlannedSync, planReturn } from "../../../engine/plan.js";
-import { messageText } from "../../lua/sync-text.js";
-import { freshNowMs, nowMs } from "../clock.js";
-import { releaseLock, takeLock } from "../lock.js";
-import { ngx } from "../ngx.js";
-import { callService } from "../service-client.js";
-import { firstNode, type NginxAccount, type NginxNode, worker } from "../state.js";
+import { nowMs, running } from "../host.js";
+import { messageText } from "../sync-text.js";
 import { catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
 import { readNode, writeNode } from "./records.js";
+import { firstNode, type PlaneAccount, type PlaneNode, worker } from "./state.js";
 import { loadAll } from "./values.js";
 
-type Planned = PlannedSync<NginxAccount>;
+type Planned = PlannedSync<PlaneAccount>;
 
 /** How often it checks whether a message of another worker has been answered. */
 const LOCK_POLL_SECONDS = 0.01;
@@ -19,22 +16,22 @@ const LOCK_POLL_SECONDS = 0.01;
 const LOCK_PATIENCE_MS = 1000;
 const ATTEMPTS = 3;
 
-function waitForLock(node: NginxNode): boolean {
-  const until = freshNowMs() + worker.options.timeoutMs + LOCK_PATIENCE_MS;
-  while (node.syncing || !takeLock(node)) {
+function waitForLock(node: PlaneNode): boolean {
+  const until = running.sync.freshNowMs() + worker.options.timeoutMs + LOCK_PATIENCE_MS;
+  while (node.syncing || !running.sync.takeLock(node)) {
     if (nowMs() >= until) return false;
-    ngx.sleep(LOCK_POLL_SECONDS);
+    running.sync.sleep(LOCK_POLL_SECONDS);
   }
   return true;
 }
 
 /** Counters are cumulative, so a message whose reply was lost may be sent again. */
-function send(node: NginxNode, planned: Planned[], leave: boolean, counters: string): boolean {
+function send(node: PlaneNode, planned: Planned[], leave: boolean, counters: string): boolean {
   const { name, options } = worker;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     node.seq = node.seq + 1;
     const message = messageText({ name, node }, planned, counters, leave);
-    if (callService(node, "/v1/sync", message, options.timeoutMs).status === 200) return true;
+    if (running.sync.callService(node, "/v1/sync", message, options.timeoutMs).status === 200) return true;
   }
   return false;
 }
@@ -48,13 +45,13 @@ function reportCounters(): void {
 }
 
 export function leave(): void {
-  const threads: unknown[] = [];
-  for (const node of worker.nodes) threads.push(ngx.thread.spawn(leaveShard, node));
-  for (const thread of threads) ngx.thread.wait(thread);
+  running.sync.runAll(leaveShard, worker.nodes);
 }
 
-function leaveShard(this: void, node: NginxNode): void {
+function leaveShard(this: void, node: PlaneNode): void {
   if (!waitForLock(node)) return;
+  // No further message is sent.
+  node.syncing = true;
   catchUp(node);
   readNode(node);
   loadAll();
@@ -71,5 +68,5 @@ function leaveShard(this: void, node: NginxNode): void {
   // If no service replies, the store recovers the tokens when it finds this node dead. Unused shards do not know it.
   if (reachable && node.seq > 0) send(node, planned, true, "");
   writeNode(node);
-  releaseLock(node);
+  running.sync.releaseLock(node);
 }

@@ -1,0 +1,29 @@
+/** Exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
+import { wholeText } from "../../../core/platform.js";
+import type { PlaneExchange } from "../exchange.js";
+import type { PlaneAccount } from "./state.js";
+
+export interface Exchange extends PlaneExchange {
+  /** Unique among the exchanges of this worker. */
+  id: string;
+  account: PlaneAccount;
+  /** Bytes of the request head, where the proxy counts them with the body; negative if the request has no body. */
+  headBytes: number;
+}
+
+/** The counts are kept here because the length of a Lua list has to be searched for. */
+const spare: { list: Exchange[]; count: number; created: number } = { list: [], count: 0, created: 0 };
+
+export function newExchange(): Exchange {
+  if (spare.count === 0) {
+    spare.created = spare.created + 1;
+    return { id: wholeText(spare.created) } as Exchange;
+  }
+  spare.count = spare.count - 1;
+  return spare.list[spare.count]!;
+}
+
+export function reuse(exchange: Exchange): void {
+  spare.list[spare.count] = exchange;
+  spare.count = spare.count + 1;
+}

@@ -1,0 +1,65 @@
+/** nginx as the host of the Lua plane. */
+import type { Account } from "../../engine/account.js";
+import type { SharedMemory, SyncHost } from "../../engine/host.js";
+import type { PlaneAccount } from "../lua/http/state.js";
+import { wake } from "../lua/http/syncer.js";
+import { freshNowMs, nowMs } from "./clock.js";
+import { holdsLock, releaseLock, takeLock } from "./lock.js";
+import { ngx } from "./ngx.js";
+import { callService } from "./service-client.js";
+import { socketDetails } from "./status.js";
+import { awaitTokens, wakeWaiter } from "./waiting.js";
+
+export function nginxHost(memory: SharedMemory): SyncHost {
+  return {
+    plane: "nginx",
+    memory,
+    nowMs,
+    freshNowMs,
+    soon,
+    spawn,
+    runAll,
+    sleep,
+    takeLock,
+    holdsLock,
+    releaseLock,
+    callService,
+    awaitTokens,
+    wantTokens,
+    wake: wakeWaiter,
+    logWarning,
+    logError,
+    nodeDetails: socketDetails,
+  };
+}
+
+function soon(this: void, work: (this: void) => void): boolean {
+  const [set] = ngx.timer.at(0, () => work());
+  return set === true;
+}
+
+function spawn<T>(this: void, work: (this: void, given: T) => void, given: T): void {
+  ngx.thread.spawn(work, given);
+}
+
+function runAll<T>(this: void, work: (this: void, given: T) => void, given: readonly T[]): void {
+  const threads: unknown[] = [];
+  for (const one of given) threads.push(ngx.thread.spawn(work, one));
+  for (const thread of threads) ngx.thread.wait(thread);
+}
+
+function sleep(this: void, seconds: number): void {
+  ngx.sleep(seconds);
+}
+
+function wantTokens(this: void, account: Account): void {
+  wake(account as PlaneAccount);
+}
+
+function logWarning(this: void, text: string): void {
+  ngx.log(ngx.WARN, text);
+}
+
+function logError(this: void, text: string): void {
+  ngx.log(ngx.ERR, text);
+}
