@@ -1,5 +1,5 @@
 /** The parts of Envoy's Lua API and LuaJIT that this plane uses, with types. */
-import type { Several } from "../lua/library.js";
+import type { Several } from "../../engine/host.js";
 
 /** Names are lower case. Some functions return no value at all, not even nil, for a missing header. */
 export interface Headers {

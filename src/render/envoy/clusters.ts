@@ -120,20 +120,33 @@ function targetNames(id: string, { tls }: Upstream, addresses: ServiceAddress[])
   return expectedNames(hosts, tls?.name, `upstreams.${id}.targets`);
 }
 
-function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
-  const control = serviceAddresses(options.services, "--service", config.control.listen);
+/** The services: their control listeners, or in rls mode their listeners for Envoy. The Lua filter uses both. */
+export function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
+  const { mode } = options;
+  return [
+    ...(mode === "rls" ? [] : [controlCluster(config, options)]),
+    ...(mode === "module" ? [] : [envoyCluster(config, options)]),
+  ];
+}
+
+function controlCluster(config: Config, options: EnvoyRenderOptions): YamlSection {
+  const addresses = serviceAddresses(options.services, "--service", config.control.listen);
+  return {
+    "# The services: their control listeners.": NOTE,
+    ...serviceCluster(config, { name: CONTROL_CLUSTER, addresses, version: "http1" }, options),
+  };
+}
+
+function envoyCluster(config: Config, options: EnvoyRenderOptions): YamlSection {
   const own = config.envoy.listen;
   if (own === undefined && options.envoyServices.length === 0) {
     throw new RenderError("envoy.listen is not set: use --envoy-service to name the services' listeners for Envoy");
   }
-  const service = serviceAddresses(options.envoyServices, "--envoy-service", own ?? "");
-  return [
-    {
-      "# The services: control listeners and listeners for Envoy.": NOTE,
-      ...serviceCluster(config, { name: CONTROL_CLUSTER, addresses: control, version: "http1" }, options),
-    },
-    serviceCluster(config, { name: SERVICE_CLUSTER, addresses: service, version: "http2" }, options),
-  ];
+  const addresses = serviceAddresses(options.envoyServices, "--envoy-service", own ?? "");
+  return {
+    "# The services: their listeners for Envoy.": NOTE,
+    ...serviceCluster(config, { name: SERVICE_CLUSTER, addresses, version: "http2" }, options),
+  };
 }
 
 /** Unreachable services are skipped for a moment; if all are unreachable, all are tried. */

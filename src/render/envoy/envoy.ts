@@ -1,26 +1,29 @@
-/** Renders a configuration for Envoy: a bootstrap, the Lua script with its options, and optionally dynamic files. */
+/** Renders a configuration for Envoy: a bootstrap, the Lua script with its options, and optionally dynamic files; or parts of it. */
 import { createHash } from "node:crypto";
-import { envoyOptions, hasOwnOptions } from "../../config/options/planes.js";
+import { hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { addressOf, RenderError, type Rendered, type RenderedFile, refuseIdentity } from "../common.js";
-import { type LuaData, luaTable } from "../lua-table.js";
 import { clusters } from "./clusters.js";
 import { extension, fromFile, socketAddress, TYPES } from "./common.js";
+import { gatewayFiles } from "./envoy-gateway.js";
+import { moduleExtension } from "./filters.js";
+import { fragmentFiles } from "./fragment.js";
+import { istioFiles } from "./istio.js";
 import { listener } from "./listener.js";
 import {
   ADMIN_SOCKET,
   BOOTSTRAP,
   CLUSTERS,
-  CONTROL_CLUSTER,
   DEFAULT_NODE,
+  type EnvoyForm,
   type EnvoyRenderOptions,
   LISTENERS,
   ROUTES,
-  SCRIPT,
-  SERVICE_CLUSTER,
 } from "./options.js";
+import { envoyParts } from "./parts.js";
 import { routeConfig } from "./routes.js";
+import { scriptFiles } from "./script.js";
 import { secretFiles } from "./secrets.js";
 
 /** Limit of the system. */
@@ -32,24 +35,42 @@ export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Render
   const [limit] = config.limits;
   if (options.mode === "rls" && limit !== undefined) {
     throw new RenderError(
-      `limits: Envoy cannot enforce ${limit.name} with --mode rls; use --mode lua, or remove limits`,
+      `limits: Envoy cannot enforce ${limit.name} with --mode rls; use --mode module, or remove limits`,
     );
   }
   refuseIdentity(config, "Envoy");
   if (options.mode === "rls" && config.routes.some(hasOwnOptions)) {
     warnings.push("routes: --mode rls takes one token per request, so profile and cost_header have no effect");
   }
-  const script = options.mode === "lua" ? envoyScript(config, options) : "";
-  const files: RenderedFile[] = secretFiles(config, options);
-  if (script !== "") files.push({ name: SCRIPT, text: script, secret: true });
+  if (options.form !== undefined && options.form !== "bootstrap") {
+    return { files: partialFiles(config, { ...options, form: options.form }, warnings), warnings };
+  }
+  const scripts = scriptFiles(config, options);
+  const files: RenderedFile[] = [...secretFiles(config, options), ...scripts];
   // A file comes before those that refer to it, because a running Envoy may read each as soon as it is written.
-  if (options.dynamic) files.push(...dynamicFiles(config, options, script, warnings));
+  if (options.dynamic) files.push(...dynamicFiles(config, options, scripts[0]?.text ?? "", warnings));
   files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: false });
   return { files, warnings };
 }
 
+/** For an Envoy that someone else configures. */
+function partialFiles(
+  config: Config,
+  options: EnvoyRenderOptions & { form: Exclude<EnvoyForm, "bootstrap"> },
+  warnings: string[],
+): RenderedFile[] {
+  const parts = envoyParts(config, options, warnings);
+  const { form, kubernetes } = options;
+  if (form === "fragment") return fragmentFiles(parts, options);
+  if (kubernetes === undefined) throw new RenderError(`--${form} needs a namespace`);
+  if (parts.routes.length > 0) {
+    warnings.push(`routes: profile, cost_header and connections have no effect with --${form}; upgrades are refused`);
+  }
+  return (form === "istio" ? istioFiles : gatewayFiles)(parts, options, kubernetes);
+}
+
 function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: string, warnings: string[]): RenderedFile[] {
-  const version = createHash("sha1").update(script).digest("hex").slice(0, 12);
+  const version = versionOf(script);
   const kept = "A change keeps open WebSockets.";
   const drained = "A change closes open connections after --drain-time-s, including WebSockets.";
   const texts = {
@@ -62,11 +83,18 @@ function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: strin
   return Object.entries(texts).map(([name, text]) => ({ name, text, secret: false }));
 }
 
+/** It begins with a letter, so that YAML does not take it for a number. */
+function versionOf(text: string): string {
+  return `v${createHash("sha1").update(text).digest("hex").slice(0, 12)}`;
+}
+
 /** A file that Envoy reloads. `type` omits the prefix of configurations. */
 function dynamicFile(type: string, note: string, resources: readonly YamlSection[]): string {
   const head = `Written by \`tollgate render envoy --dynamic\`. Do not edit: change the configuration and render it again.\n${note}`;
   const typed = resources.map((resource) => ({ "@type": `${TYPES}.config.${type}`, ...resource }));
-  return commentedYaml(head, { resources: typed });
+  // Shown by `/config_dump` of the admin interface.
+  const version = versionOf(JSON.stringify(typed));
+  return commentedYaml(head, { version_info: version, resources: typed });
 }
 
 /** The complete configuration: listener, routes, clusters, timeouts and limits. */
@@ -88,6 +116,12 @@ ${others}A change of this file needs a hot restart: start the same command with 
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
     "# Envoy's admin interface. It can stop Envoy: only its user may call it.": NOTE,
     admin: { address: adminAddress(options) },
+    ...(options.mode === "module"
+      ? {
+          "# When Envoy exits, the module returns its tokens and connection slots.": NOTE,
+          bootstrap_extensions: [moduleExtension()],
+        }
+      : {}),
     "# Maximum number of client connections; further ones are closed at once. Envoy has no limit by default.": NOTE,
     overload_manager: {
       resource_monitors: [
@@ -118,20 +152,4 @@ function adminAddress({ admin, path }: EnvoyRenderOptions): YamlData {
     throw new RenderError(`--admin ${pipe}: the path of a Unix socket has at most ${LONGEST_SOCKET} bytes`);
   }
   return { pipe: { path: pipe, mode: 0o600 } };
-}
-
-/** The script that Envoy runs: its options as a Lua table, followed by the bundle. */
-function envoyScript(config: Config, { node, workers, bundle }: EnvoyRenderOptions): string {
-  const options = envoyOptions(config, {
-    node: node ?? DEFAULT_NODE,
-    workers,
-    clusters: { control: CONTROL_CLUSTER, envoy: SERVICE_CLUSTER },
-    // Envoy writes it for every request: the listener has `use_remote_address` and no internal addresses.
-    addressHeader: "x-envoy-external-address",
-    settleByAccessLog: true,
-  });
-  return `-- Written by \`tollgate render envoy\`. Contains digests of the API keys.
-local tollgateOptions = ${luaTable(options as unknown as LuaData)}
-
-${bundle}`;
 }

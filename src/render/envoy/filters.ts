@@ -1,29 +1,58 @@
 /** The HTTP filters: health check of a load balancer, the rate limit decision, the router. */
-import { hiddenHeaders } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
+import { DEFAULT_APP } from "../../core/identity.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { extension, grpcService, seconds } from "./common.js";
 import { type EnvoyRenderOptions, SCRIPT } from "./options.js";
 
 const FILTERS = "extensions.filters.http";
 export const LUA = "envoy.filters.http.lua";
+export const MODULE = "envoy.filters.http.dynamic_modules";
 /** The domain in which the service limits apps; see docs/ENVOY.md. */
 const DOMAIN = "tollgate";
 
 export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlData[] {
   return [
     ...health(options),
-    ...(options.mode === "lua" ? [script(options)] : [untrusted(config), rateLimit(config)]),
-    hidden(config),
+    ...tollgateFilters(config, options),
     extension("envoy.filters.http.router", `${FILTERS}.router.v3.Router`, { suppress_envoy_headers: true }),
   ];
+}
+
+/** The filters that decide. */
+export function tollgateFilters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
+  if (options.mode === "rls") return [untrusted(config), rateLimit(config)];
+  return [options.mode === "module" ? dynamicModule(options) : script(options)];
+}
+
+const MODULE_CONFIG: YamlSection = { name: "tollgate", do_not_close: true, metrics_namespace: "tollgate" };
+
+/** Through it the module learns that Envoy exits. */
+export function moduleExtension(): YamlSection {
+  return extension(
+    "envoy.bootstrap.dynamic_modules",
+    "extensions.bootstrap.dynamic_modules.v3.DynamicModuleBootstrapExtension",
+    { dynamic_module_config: MODULE_CONFIG, extension_name: "tollgate" },
+  );
+}
+
+/** The library is libtollgate.so, in the folder of ENVOY_DYNAMIC_MODULES_SEARCH_PATH. */
+function dynamicModule({ path }: EnvoyRenderOptions): YamlSection {
+  return {
+    "# Decides from a lease of tokens that all workers share; reads the script again when it is replaced.": NOTE,
+    ...extension(MODULE, `${FILTERS}.dynamic_modules.v3.DynamicModuleFilter`, {
+      dynamic_module_config: MODULE_CONFIG,
+      filter_name: "tollgate",
+      filter_config: { "@type": "type.googleapis.com/google.protobuf.StringValue", value: `${path}/${SCRIPT}` },
+    }),
+  };
 }
 
 export function scriptFile({ path }: EnvoyRenderOptions): YamlData {
   return { filename: `${path}/${SCRIPT}` };
 }
 
-function script(options: EnvoyRenderOptions): YamlData {
+function script(options: EnvoyRenderOptions): YamlSection {
   const { dynamic } = options;
   return {
     "# Decides from a lease of tokens; calls the service about once per thousand requests.": NOTE,
@@ -51,9 +80,9 @@ function health({ balancer }: EnvoyRenderOptions): YamlData[] {
   ];
 }
 
-function rateLimit(config: Config): YamlData {
+function rateLimit(config: Config): YamlSection {
   return {
-    "# Calls the service for each request. The descriptors are defined with the routes.": NOTE,
+    "# Calls the service for each request.": NOTE,
     ...extension("envoy.filters.http.ratelimit", `${FILTERS}.ratelimit.v3.RateLimit`, {
       domain: DOMAIN,
       "# Answer 503 if the service is unavailable. (If only the store is, the service applies on_store_failure.)": NOTE,
@@ -62,12 +91,35 @@ function rateLimit(config: Config): YamlData {
       "# Longer than lease.timeout_ms, the maximum duration of a decision. Envoy's default is 20 ms.": NOTE,
       timeout: seconds(config.lease.timeout_ms + 200),
       rate_limit_service: { transport_api_version: "V3", grpc_service: grpcService() },
+      "# The app from its header, otherwise the default app. These replace rate_limits of routes and virtual hosts.":
+        NOTE,
+      rate_limits: descriptors(config),
     }),
   };
 }
 
+/** Two, because Envoy sends no descriptor whose header is missing. */
+function descriptors({ identity }: Config): YamlData[] {
+  const header = identity.app_header.toLowerCase();
+  return [
+    { actions: [{ request_headers: { header_name: header, descriptor_key: "app_id" } }] },
+    {
+      actions: [
+        {
+          header_value_match: {
+            descriptor_key: "app_id",
+            descriptor_value: DEFAULT_APP,
+            expect_match: false,
+            headers: [{ name: header, present_match: true }],
+          },
+        },
+      ],
+    },
+  ];
+}
+
 /** Removes identity and forwarding headers of untrusted clients. */
-function untrusted({ identity }: Config): YamlData {
+function untrusted({ identity }: Config): YamlSection {
   const note = "# Identity headers count only from identity.trusted_hops; those of other clients are removed.";
   const removal = mutation([
     ...removed([identity.app_header, identity.user_header, "X-Forwarded-Host", "Forwarded"]),
@@ -94,16 +146,6 @@ function mutation(changes: YamlData[]): YamlSection {
   return extension("envoy.filters.http.header_mutation", `${FILTERS}.header_mutation.v3.HeaderMutation`, {
     mutations: { request_mutations: changes },
   });
-}
-
-/** Removes what backends never get, after the decision. */
-function hidden(config: Config): YamlData {
-  const { app_header, user_header, forward_identity } = config.identity;
-  return {
-    "# Backends get no API keys, and no other spellings of identity headers, which some servers do not distinguish.":
-      NOTE,
-    ...mutation(removed([...(forward_identity ? [] : [app_header, user_header]), ...hiddenHeaders(config)])),
-  };
 }
 
 function trusted(networks: readonly string[]): YamlData {

@@ -7,6 +7,7 @@ import { addressOf, keepAliveSeconds, upgradingRoutes } from "../common.js";
 import { extension, fromFile, grpcService, seconds, socketAddress } from "./common.js";
 import { httpFilters } from "./filters.js";
 import { type EnvoyRenderOptions, ROUTES } from "./options.js";
+import { envoyPathRules } from "./rejected-paths.js";
 import { NO_ROUTE, ROUTE_CONFIG, routeConfig } from "./routes.js";
 import { downstreamTls } from "./secrets.js";
 
@@ -66,15 +67,12 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
   return {
     stat_prefix: "tollgate",
     ...clientAddress(options),
+    ...pathSettings(config),
     "# No client is internal: every request gets a new x-request-id, by which the script identifies it.": NOTE,
     internal_address_config: { cidr_ranges: [NO_ADDRESS] },
     generate_request_id: true,
     "# Keep the Server header of the backend.": NOTE,
     server_header_transformation: "PASS_THROUGH",
-    "# Paths are normalised before a route is selected. With several routes, %2F would make the choice ambiguous.":
-      NOTE,
-    normalize_path: true,
-    path_with_escaped_slashes_action: config.routes.length > 1 ? "REJECT_REQUEST" : "KEEP_UNCHANGED",
     "# Limits on the time and size of client requests.": NOTE,
     request_headers_timeout: seconds(timeouts.headers_ms),
     request_timeout: seconds(timeouts.request_ms),
@@ -103,6 +101,22 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
   };
 }
 
+/** What the decision needs from a connection manager that was configured by someone else. */
+export function requiredSettings(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
+  return { ...clientAddress(options), ...pathSettings(config), ...upgrades(config, options, warnings) };
+}
+
+function pathSettings(config: Config): YamlSection {
+  return {
+    "# Routes, limits and backends see the same path and host. request_limits.encoded_slashes: %2F is kept or rejected.":
+      NOTE,
+    normalize_path: true,
+    merge_slashes: true,
+    path_with_escaped_slashes_action: envoyPathRules(config).keepsEncodedSlashes ? "KEEP_UNCHANGED" : "REJECT_REQUEST",
+    strip_trailing_host_dot: true,
+  };
+}
+
 function clientAddress({ balancer }: EnvoyRenderOptions): YamlSection {
   const hops = balancer?.hops;
   const note =
@@ -121,11 +135,12 @@ function keepAliveMs({ timeouts }: Config, { balancer }: EnvoyRenderOptions, war
 }
 
 /** If a route has connections, Envoy allows upgrades on all routes and the script rejects them on the others. */
-function upgrades({ routes }: Config, { mode }: EnvoyRenderOptions, warnings: string[]): YamlSection {
+function upgrades({ routes }: Config, { mode, form }: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const protocols = new Set(routes.flatMap(({ connections }) => connections?.protocols ?? []));
   if (protocols.size === 0) return {};
   if (mode === "rls") {
-    warnings.push("routes: --mode rls cannot limit connections, so upgrades are refused");
+    const effect = form === undefined || form === "bootstrap" ? "so upgrades are refused" : "only the upgrade requests";
+    warnings.push(`routes: --mode rls cannot limit connections, ${effect}`);
     return {};
   }
   protocols.add("websocket");
@@ -176,7 +191,7 @@ const LOG_NAME = "tollgate";
 
 /** The access log that Envoy sends to the service, limited to streams that the script has marked. */
 function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
-  if (mode === "rls") return {};
+  if (mode !== "lua") return {};
   // Streams that hold a slot or may hold one. The script clears the mark when it knows that they hold no slot.
   const sockets = marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
   // Streams that the service must settle, once, when they end.

@@ -6,8 +6,15 @@ import type { CommonRenderOptions } from "../common.js";
  * number of threads (`--concurrency`; default: `workers` of the configuration).
  */
 export interface EnvoyRenderOptions extends CommonRenderOptions {
-  /** `lua`: Envoy decides from leases. `rls`: Envoy's own filter calls the service for each request. */
-  mode: "lua" | "rls";
+  /**
+   * `module`: Envoy decides from leases of the process, in a dynamic module. `lua`: from leases of each worker, in its Lua
+   * filter. `rls`: Envoy's own filter calls the service for each request.
+   */
+  mode: "module" | "lua" | "rls";
+  /** What is rendered. The others contain only what an existing Envoy, Istio or Envoy Gateway needs in addition. */
+  form?: EnvoyForm | undefined;
+  /** For Istio and Envoy Gateway. */
+  kubernetes?: KubernetesOptions | undefined;
   /** `host:port` of the services' listeners for Envoy (`envoy.listen`). */
   envoyServices: string[];
   /** Address for clients. Default: `listen` of the configuration. */
@@ -22,6 +29,8 @@ export interface EnvoyRenderOptions extends CommonRenderOptions {
   dynamic: boolean;
 }
 
+export type EnvoyForm = "bootstrap" | "fragment" | "istio" | "envoy-gateway";
+
 export interface Balancer {
   /** Number of proxies in front that append to X-Forwarded-For. */
   hops: number;
@@ -31,7 +40,21 @@ export interface Balancer {
   healthPath: string;
 }
 
+/** Where the resources are, and what they apply to. */
+export interface KubernetesOptions {
+  namespace: string;
+  /** Name of a Gateway of the Gateway API. */
+  gateway?: string | undefined;
+  /** Names of its listeners. */
+  listeners: string[];
+  /** An image with the dynamic module. */
+  image: string;
+}
+
 export const BOOTSTRAP = "envoy.yaml";
+export const FRAGMENT = "fragment.yaml";
+export const ISTIO = "istio.yaml";
+export const ENVOY_GATEWAY = "envoy-gateway.yaml";
 export const SCRIPT = "tollgate.lua";
 /** With `dynamic`. */
 export const LISTENERS = "listeners.yaml";

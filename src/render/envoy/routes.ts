@@ -1,17 +1,18 @@
 /** Renders routes: host first, then the longest prefix, because Envoy takes the first match. */
 
 import { headerOptions } from "../../config/options/limits.js";
+import { hiddenHeaders } from "../../config/options/planes.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
 import { DRY_RUN_HEADER, reservedHeaders } from "../../core/response-headers.js";
-import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { type Route, routesByHost, upstreamName } from "../common.js";
 import { extension, seconds } from "./common.js";
-import { LUA, scriptFile } from "./filters.js";
+import { LUA, MODULE, scriptFile } from "./filters.js";
 import type { EnvoyRenderOptions } from "./options.js";
+import { envoyPathRules, rejectedPaths } from "./rejected-paths.js";
 
 export const ROUTE_CONFIG = "tollgate";
 /** The name of the route that matches if no other does, and its response. */
@@ -27,32 +28,54 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
     routes: [
       ...(domain === "*" ? [twoHosts(options)] : []),
       trace(options),
-      ...strictPath(config, options),
+      invalidPath(config, options),
       ...tooLarge(config, options),
       ...routes.map((route) => routeTo(config, route, options)),
       ...rest(routes, options),
     ],
-    ...(options.mode === "rls" ? { rate_limits: descriptors(config) } : {}),
   });
   const named = [...hosts].map(([host, own]) => virtualHost(host, host, [...byLength(own), ...byLength(anyHost)]));
   return {
     name: ROUTE_CONFIG,
-    ...(version === undefined || options.mode === "rls" ? {} : ownScript(options, version)),
+    ...(version === undefined || options.mode !== "lua" ? {} : ownScript(options, version)),
     ignore_port_in_host_matching: true,
+    ...headerRules(config, options),
+    virtual_hosts: [...named, virtualHost("any", "*", byLength(anyHost))],
+  };
+}
+
+/** Which headers backends and clients get. */
+export function headerRules(config: Config, options: EnvoyRenderOptions): YamlSection {
+  const { app_header, user_header, forward_identity } = config.identity;
+  return {
     "# The Host of the client's request. Only trusted clients may send this header themselves.": NOTE,
     request_headers_to_add: [
       { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
       ...defaultApp(config, options),
     ],
+    "# Backends get no API keys, and no other spellings of identity headers, which some servers do not distinguish.":
+      NOTE,
+    request_headers_to_remove: [...(forward_identity ? [] : [app_header, user_header]), ...hiddenHeaders(config)],
     "# Only the gateway sets these headers: remove them from backend responses.": NOTE,
-    response_headers_to_remove: options.mode === "lua" ? [DRY_RUN_HEADER] : reservedHeaders(headerOptions(config)),
-    virtual_hosts: [...named, virtualHost("any", "*", byLength(anyHost))],
+    response_headers_to_remove: options.mode === "rls" ? reservedHeaders(headerOptions(config)) : [DRY_RUN_HEADER],
   };
+}
+
+/** Routes that refuse what servers read differently; they come before all others. */
+export function refusals(config: Config, options: EnvoyRenderOptions): YamlSection[] {
+  return [twoHosts(options), trace(options), invalidPath(config, options), ...tooLarge(config, options)];
+}
+
+/** What routes of someone else need where the configuration has options for a route. */
+export function requiredOfRoute(config: Config, route: Route, options: EnvoyRenderOptions): YamlSection {
+  const { match, metadata, response_headers_to_remove } = routeTo(config, route, options);
+  const forSockets = route.connections === undefined ? undefined : times(config, route.connections);
+  return { match, metadata, response_headers_to_remove, route: forSockets };
 }
 
 /** With the script, the script adds it. */
 function defaultApp({ identity }: Config, { mode }: EnvoyRenderOptions): YamlData[] {
-  if (mode === "lua" || !identity.forward_identity) return [];
+  if (mode !== "rls" || !identity.forward_identity) return [];
   return [{ header: { key: identity.app_header, value: DEFAULT_APP }, append_action: "ADD_IF_ABSENT" }];
 }
 
@@ -68,13 +91,13 @@ function byLength(routes: Route[]): Route[] {
   return [...routes].sort((a, b) => b.path.length - a.path.length);
 }
 
-function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): YamlData {
+function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): YamlSection {
   const { upstream, connections, path, cost_header: costHeader } = route;
   const passHost = config.upstreams[upstream]!.pass_host;
   return {
     // A path without a trailing slash matches itself and everything below it, but no longer segment.
     match: path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path },
-    metadata: mode === "lua" ? { filter_metadata: { [LUA]: { route: routeName(route) } } } : undefined,
+    metadata: mode === "rls" ? undefined : { filter_metadata: { [METADATA[mode]]: { route: routeName(route) } } },
     // The script reads it first and removes it.
     response_headers_to_remove: mode === "rls" && costHeader !== undefined ? [costHeader] : undefined,
     route: {
@@ -115,47 +138,29 @@ function retries(config: Config, { upstream, connections }: Route): YamlSection 
   };
 }
 
-/** The app from its header, otherwise "default": Envoy omits a descriptor whose header is missing. */
-function descriptors({ identity }: Config): YamlData[] {
-  const header = identity.app_header.toLowerCase();
-  return [
-    { actions: [{ request_headers: { header_name: header, descriptor_key: "app_id" } }] },
-    {
-      actions: [
-        {
-          header_value_match: {
-            descriptor_key: "app_id",
-            descriptor_value: DEFAULT_APP,
-            expect_match: false,
-            headers: [{ name: header, present_match: true }],
-          },
-        },
-      ],
-    },
-  ];
-}
-
 /** Envoy joins two Host headers to `a,b`; such a request is ambiguous. */
-function twoHosts(options: EnvoyRenderOptions): YamlData {
+function twoHosts(options: EnvoyRenderOptions): YamlSection {
   const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
   return directResponse(match, gatewayRefusal("malformed_request"), options);
 }
 
 /** TRACE would send headers back, including those that proxies have added. */
-function trace(options: EnvoyRenderOptions): YamlData {
+function trace(options: EnvoyRenderOptions): YamlSection {
   const match = { prefix: "/", headers: [{ name: ":method", string_match: { exact: "TRACE" } }] };
   return directResponse(match, gatewayRefusal("unsupported_method"), options);
 }
 
-function strictPath({ request_limits: limits }: Config, options: EnvoyRenderOptions): YamlData[] {
-  if (limits.path !== "strict") return [];
-  const match = { safe_regex: { regex: `(?i).*(?:${AMBIGUOUS_PATH}).*` } };
-  const response = directResponse(match, gatewayRefusal("invalid_path"), options);
-  return [{ "# request_limits.path: strict. Dot segments are resolved before.": NOTE, ...response }];
+function invalidPath(config: Config, options: EnvoyRenderOptions): YamlSection {
+  const regex = rejectedPaths(
+    envoyPathRules(config),
+    config.routes.map(({ path }) => path),
+  );
+  const response = directResponse({ safe_regex: { regex } }, gatewayRefusal("invalid_path"), options);
+  return { "# Paths that servers read differently. Dot segments and // are resolved before.": NOTE, ...response };
 }
 
 /** By Content-Length. Matches "not within" instead of "above", because Envoy's ranges cannot express the latter. */
-function tooLarge({ request_limits: limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+function tooLarge({ request_limits: limits }: Config, options: EnvoyRenderOptions): YamlSection[] {
   const most = limits.body_bytes;
   if (most === Number.MAX_SAFE_INTEGER) return [];
   const name = "content-length";
@@ -172,12 +177,21 @@ function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
   return [{ name: NO_ROUTE, ...directResponse({ prefix: "/" }, gatewayRefusal(NO_ROUTE), options) }];
 }
 
+/** The namespace of the name of a route, where the plane looks for it. */
+const METADATA = { module: "tollgate", lua: LUA } as const;
+
+function disabled(mode: EnvoyRenderOptions["mode"]): YamlData | undefined {
+  if (mode === "rls") return undefined;
+  if (mode === "lua") return { [LUA]: { "@type": LUA_PER_ROUTE, disabled: true } };
+  return { [MODULE]: { "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", disabled: true } };
+}
+
 /** A response of Envoy itself; no app is charged for it. */
 function directResponse(match: YamlData, { status, body }: Refusal, { mode }: EnvoyRenderOptions): YamlSection {
   return {
     match,
     direct_response: { status, body: { inline_string: body } },
     response_headers_to_add: [{ header: { key: "content-type", value: "application/json" } }],
-    typed_per_filter_config: mode === "lua" ? { [LUA]: { "@type": LUA_PER_ROUTE, disabled: true } } : undefined,
+    typed_per_filter_config: disabled(mode),
   };
 }

@@ -4,6 +4,7 @@ import { headerOptions } from "../../config/options/limits.js";
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
+import { OVERFLOW_BUCKETS } from "../../descriptors/limit-rules.js";
 import { addressOf, hostAndPort, RenderError, type Route } from "../common.js";
 import { dictMegabytes, hiddenHeaders, quoted, resolverAddress } from "./directives.js";
 import { BUNDLE, LOCATION_INCLUDE, OPTIONS, type RenderOptions } from "./options.js";
@@ -22,7 +23,8 @@ export function httpInclude(config: Config, plane: NginxOptions, options: Render
   const apps = plane.apps.length;
   const limits = plane.limits.rules.length;
   const values = limits === 0 ? 0 : plane.maxValues;
-  const bytes = MIN_BYTES + (apps + limits) * BYTES_PER_APP + values * BYTES_PER_VALUE;
+  const shared = limits * OVERFLOW_BUCKETS;
+  const bytes = MIN_BYTES + (apps + limits) * BYTES_PER_APP + (values + shared) * BYTES_PER_VALUE;
   const sizedFor = `${apps} apps${limits === 0 ? "" : ` and ${values} values of limits`}`;
   return `# Tollgate: include this once in the http section.
 

@@ -4,9 +4,9 @@ import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { addressOf, hostAndPort, RenderError } from "../common.js";
 import { forwardedHeaders, forwardedMaps, quoted } from "./directives.js";
+import { workerFiles } from "./open-files.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./options.js";
 import { serverBlocks } from "./servers.js";
-import { maxSockets } from "./sockets.js";
 import { upstreamBlocks } from "./upstreams.js";
 
 export function mainConf(
@@ -24,7 +24,7 @@ export function mainConf(
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};
 ${runFiles(options)}
-${shutdownAndEvents(config, sockets)}
+${shutdownAndEvents(config, sockets, options)}
 
 http {
     include ${quoted(`${options.path}/${HTTP_INCLUDE}`, "--path")};
@@ -58,9 +58,7 @@ ${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamB
 `;
 }
 
-const MIN_CONNECTIONS = 8_192;
-
-function shutdownAndEvents(config: Config, sockets: NginxSocketOptions): string {
+function shutdownAndEvents(config: Config, sockets: NginxSocketOptions, { openFiles }: RenderOptions): string {
   const seconds = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
   const shutdown =
     sockets.routes.length === 0
@@ -68,12 +66,15 @@ function shutdownAndEvents(config: Config, sockets: NginxSocketOptions): string 
 worker_shutdown_timeout ${seconds}s;`
       : `# No worker_shutdown_timeout: it would close the WebSockets of old workers after a reload. On a graceful shutdown of
 # nginx, Tollgate closes them after ${seconds} s.`;
-  const connections = Math.max(MIN_CONNECTIONS, 2 * maxSockets(sockets) + 1024);
-  const files = connections > MIN_CONNECTIONS ? `\nworker_rlimit_nofile ${connections + 1024};` : "";
-  return `${shutdown}${files}
+  const { connections, files } = workerFiles(sockets, openFiles);
+  return `${shutdown}
+
+# More files than connections: at the limit of connections nginx closes idle ones, at that of files it accepts no new ones.
+# If the system permits fewer files, use \`tollgate render nginx --open-files\`: nginx starts nevertheless, and /health/deep warns.
+worker_rlimit_nofile ${files};
 
 events {
-    # A request uses two connections. The limit of open files must be higher than this.
+    # A request uses two connections.
     worker_connections ${connections};
 }`;
 }

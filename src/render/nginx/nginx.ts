@@ -12,6 +12,7 @@ import {
 import { type LuaData, luaTable } from "../lua-table.js";
 import { httpInclude, locationInclude, routeLocation, statusInclude } from "./includes.js";
 import { mainConf } from "./main-conf.js";
+import { workerFiles } from "./open-files.js";
 import {
   BUNDLE,
   HTTP_INCLUDE,
@@ -36,6 +37,7 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     services,
     serviceTls: serviceTls(config, services, options),
     podUpstream,
+    openFiles: (sockets) => (options.includeOnly ? 0 : workerFiles(sockets, options.openFiles).files),
   });
   const optionsLua = `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.
 return ${luaTable(plane as unknown as LuaData)}

@@ -14,6 +14,8 @@ export interface RenderOptions extends CommonRenderOptions {
   runDir?: string | undefined;
   /** Name server for service names and for upstreams with `dns`. */
   resolver?: string | undefined;
+  /** Open files that the system permits a worker; undefined: as many as are needed. */
+  openFiles?: number | undefined;
   /** `host:port` of the listener for metrics and health. */
   status: string;
 }

@@ -1,9 +1,9 @@
 /** Renders routes as servers and locations: host first, then the longest prefix. */
 import { hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
+import { canonicalPath } from "../../core/path.js";
 import { type GatewayError, gatewayRefusal } from "../../core/refusals.js";
-import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
-import { keepAliveSeconds, type Route, routesByHost, schemeOf } from "../common.js";
+import { keepAliveSeconds, RenderError, type Route, routesByHost, schemeOf } from "../common.js";
 import { forwardedHeaders, quoted } from "./directives.js";
 import { LOCATION_INCLUDE, type RenderOptions, routeInclude, socketInclude } from "./options.js";
 import { upstreamTls } from "./service-tls.js";
@@ -19,7 +19,7 @@ export function serverBlocks(config: Config, listen: string, options: RenderOpti
     server {
         listen ${listen}${isDefault ? ` default_server${keepAlive(config)}` : ""};
         server_name ${name};
-${tls(options)}${strictPath(config)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
+${tls(options)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
 `;
   const named = [...hosts].map(([host, own]) => {
     const others = anyHost.filter(({ path }) => !own.some((route) => covers(route.path, path)));
@@ -32,16 +32,6 @@ function covers(prefix: string, path: string): boolean {
   return (
     path.startsWith(prefix) && (prefix.endsWith("/") || path.length === prefix.length || path[prefix.length] === "/")
   );
-}
-
-/** `if` cannot set a content type, so the response is in a location. */
-function strictPath({ request_limits: limits }: Config): string {
-  if (limits.path !== "strict") return "";
-  return `
-        # request_limits.path: strict
-        if ($request_uri ~* "^[^?]*(?:${AMBIGUOUS_PATH})") { rewrite ^ /tollgate-invalid-path last; }
-        location = /tollgate-invalid-path { internal; ${response("invalid_path")} }
-`;
 }
 
 function tls({ tls: files }: RenderOptions): string {
@@ -64,7 +54,15 @@ function locations(path: string, body: string, others: Route[]): string {
   return `\n        location ${location(path)} {\n${body}        }\n${noRedirect}`;
 }
 
-const location = (path: string) => quoted(path, "routes[].path");
+/** nginx compares the decoded path. */
+function location(path: string): string {
+  try {
+    return quoted(decodeURIComponent(canonicalPath(path)), "routes[].path");
+  } catch (error) {
+    if (error instanceof RenderError) throw error;
+    throw new RenderError(`routes[].path: the escapes in ${path} are not UTF-8`);
+  }
+}
 
 function locationBody(config: Config, route: Route, options: RenderOptions, warnings: string[]): string {
   const { upstream: id, connections } = route;

@@ -82,7 +82,7 @@ function checkLimits(handle: Handle, exchange: Exchange): void {
   const outcomes = exchange.outcomes!;
   if (!taken) decideTogether(handle, outcomes);
   const allowed = taken || allAllowed(outcomes);
-  endLimits(exchange, taken);
+  endLimits(exchange, taken, nowMs());
   for (let i = 1; i <= limits; i++) countLimit(outcomes[i]!);
   if (allowed) for (const outcome of outcomes) used(handle, outcome, account.node);
 }

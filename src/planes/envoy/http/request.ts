@@ -52,10 +52,14 @@ export function addressOf(handle: Handle, headers: Headers): string {
 export const attributeReader: AttributeReader = {
   host: () => current.headers.get(":authority") ?? "",
   path: () => current.headers.get(":path") ?? "/",
+  // Envoy has replaced the path by the one by which it routes.
+  routedPath: () => undefined,
   peer: () => ipOf(addressOf(current.handle, current.headers)),
   forwardedFor: () => withoutLast(current.headers.get("x-forwarded-for") ?? ""),
   headerCount: (name) => current.headers.getNumValues(name),
   header: (name) => current.headers.get(name) ?? "",
+  // The filter does not name its clients.
+  client: () => "",
   digest: sha1Hex,
 };
 

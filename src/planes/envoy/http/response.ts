@@ -3,6 +3,7 @@ import { wholeText } from "../../../core/platform.js";
 import { decisionRefusal, type GatewayError, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
 import { type HeaderOptions, type HeaderWriter, headerWriter } from "../../../core/response-headers.js";
 import { showExchange, showUnidentified } from "../../lua/client-decision.js";
+import { nowMs } from "../clock.js";
 import type { Handle, Headers, HeaderTable } from "../envoy-api.js";
 import { type Exchange, rememberNone } from "./exchanges.js";
 
@@ -23,7 +24,7 @@ export function prepareHeaders(options: HeaderOptions): void {
 
 /** On the response of a backend; replaces its own rate limit headers. */
 export function showDecision(response: Headers, exchange: Exchange): void {
-  showExchange(headers.replace, response, exchange);
+  showExchange(headers.replace, response, exchange, nowMs());
 }
 
 /** Never returns. */
@@ -37,13 +38,13 @@ function send(handle: Handle, own: HeaderTable, { status, body, retryAfter }: Re
 
 export function refuse(handle: Handle, exchange: Exchange): void {
   const own: HeaderTable = {};
-  send(handle, own, decisionRefusal(showExchange(headers.set, own, exchange)));
+  send(handle, own, decisionRefusal(showExchange(headers.set, own, exchange, nowMs())));
 }
 
 /** For an upgrade without a slot: `exchange` is the paid request, undefined if no route accepts the upgrade. Never returns. */
 export function refuseUpgrade(handle: Handle, refusal: Refusal, exchange: Exchange | undefined): void {
   const own: HeaderTable = {};
-  if (exchange !== undefined) showExchange(headers.set, own, exchange);
+  if (exchange !== undefined) showExchange(headers.set, own, exchange, nowMs());
   send(handle, own, refusal);
 }
 

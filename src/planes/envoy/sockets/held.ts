@@ -3,13 +3,14 @@
  * to a script, but it drops the stream's handle: in a table with weak keys the entry vanishes with the next garbage
  * collection.
  */
+
+import type { Several } from "../../../engine/host.js";
 import {
   type AdmissionTimes,
   countSlot,
   newSlotCounters,
   type SlotCounters,
 } from "../../../engine/slots/without-store.js";
-import type { Several } from "../../lua/library.js";
 import type { Handle } from "../envoy-api.js";
 
 interface HeldSocket {

@@ -1,0 +1,189 @@
+/** What workers tell about upgrades, and what a main thread hands over to the one that replaces it. */
+import { storedNumber, wholeText } from "../../../core/platform.js";
+import type { NodeDetails } from "../../../engine/host.js";
+import { appendHeld } from "../../../engine/slots/held.js";
+import { type EndedSlot, queueRelease, releasesLeft } from "../../../engine/slots/releases.js";
+import { countSlot, podCountKey } from "../../../engine/slots/without-store.js";
+import { nowMs } from "../../lua/host.js";
+import { worker } from "../../lua/http/state.js";
+import { luaString, luaTable } from "../../lua/library.js";
+import { makeCalls } from "../../lua/sockets/keeper-calls.js";
+import { slotHome } from "../../lua/sockets/state.js";
+import { HOLD, PLACED, REFUSED, RELEASE } from "../messages.js";
+import { lib, state } from "../module-api.js";
+import {
+  abandon,
+  type EnvoyRoute,
+  type EnvoySlot,
+  endConnection,
+  newSlot,
+  openOn,
+  placeSlot,
+  sockets,
+} from "./sockets.js";
+import { runAll, sleepMs, start } from "./tasks.js";
+
+/** Upgrades that wait for the service. */
+interface Asked {
+  slot: EnvoySlot;
+  words: string[];
+}
+
+const asked: { list: Asked[] } = { list: [] };
+const NONE = "-";
+
+function answer(waiter: number, words: string[]): boolean {
+  const text = luaTable.concat(words, " ");
+  return lib.tollgate_answer(state, waiter, text, text.length) === 1;
+}
+
+function tell(words: string[]): void {
+  const text = luaTable.concat(words, " ");
+  lib.tollgate_tell(state, text, text.length);
+}
+
+const orNone = (text: string | undefined) => (text === undefined || text === "" ? NONE : text);
+const orEmpty = (word: string | undefined) => (word === undefined || word === NONE ? "" : word);
+
+/** Words of the message. */
+export function startPlacing(words: string[]): void {
+  const waiter = storedNumber(words[1] ?? false, -1);
+  const route = sockets.byName[words[6] ?? ""];
+  if (route === undefined) {
+    answer(waiter, [REFUSED, "no_connections", "0"]);
+    return;
+  }
+  const slot = newSlot(route, words[3]!, orEmpty(words[4]), storedNumber(words[2] ?? false, -1));
+  const one: Asked = { slot, words };
+  asked.list.push(one);
+  start(() => {
+    const { pod, code, retryAfterSeconds } = placeSlot(slot, words[5] === "1");
+    const others: Asked[] = [];
+    for (const other of asked.list) if (other !== one) others.push(other);
+    asked.list = others;
+    if (pod === undefined) answer(waiter, [REFUSED, code, wholeText(Math.ceil(retryAfterSeconds))]);
+    // If the request is gone, nobody else ends the connection.
+    else if (!answer(waiter, [PLACED, pod, slot.connection, orNone(code)])) endConnection(slot);
+  });
+}
+
+/** All connections, releases and upgrades that wait: the main thread that replaces this one continues with them. */
+export function handOverSockets(): void {
+  sockets.retired = true;
+  for (const { slot, words } of asked.list) {
+    abandon(slot);
+    tell(words);
+  }
+  for (const route of sockets.routes) {
+    const { sending, waiting } = route.keeper.releases;
+    for (const ended of sending) tellRelease(route.options.name, ended);
+    for (const ended of waiting) tellRelease(route.options.name, ended);
+    for (const slot of openOn(route)) {
+      const { connection, pod, app, client, stream, leased, inStore, answered, slotless } = slot;
+      const flags = `${flag(leased)}${flag(inStore)}${flag(answered)}${flag(slotless)}`;
+      tell([HOLD, connection, pod, app, orNone(client), wholeText(stream), flags, route.options.name]);
+    }
+  }
+}
+
+/** Envoy exits: all connections are closed, and their slots released. In a task. */
+export function leaveSockets(): void {
+  sockets.retired = true;
+  for (const { slot } of asked.list) abandon(slot);
+  runAll(leaveRoute, sockets.routes);
+}
+
+/** How often it looks whether releases have been answered. */
+const RELEASE_POLL_MS = 10;
+
+function leaveRoute(this: void, route: EnvoyRoute): void {
+  const { keeper } = route;
+  for (const slot of openOn(route)) {
+    lib.tollgate_close(state, slot.stream);
+    endConnection(slot);
+  }
+  const until = nowMs() + worker.options.timeoutMs;
+  while (releasesLeft(keeper.releases) > 0 && !keeper.contact.away && nowMs() < until) {
+    keeper.releasesFailed = false;
+    makeCalls(route);
+    if (releasesLeft(keeper.releases) > 0) sleepMs(RELEASE_POLL_MS);
+  }
+}
+
+function flag(value: boolean): string {
+  return value ? "1" : "0";
+}
+
+function tellRelease(route: string, { proxy, connection, pod, app, client }: EndedSlot): void {
+  tell([RELEASE, proxy, connection, pod, app, orNone(client), route]);
+}
+
+/** Words of the message. A connection of a route that is not configured any more keeps its slot until the lease ends. */
+export function takeOver(words: string[]): void {
+  const route = sockets.byName[words[7] ?? ""];
+  if (route === undefined) return;
+  const slot = newSlot(route, words[3]!, orEmpty(words[4]), storedNumber(words[5] ?? false, -1));
+  const flags = words[6] ?? "";
+  const isSet = (at: number) => luaString.sub(flags, at, at) === "1";
+  slot.connection = words[1]!;
+  slot.pod = words[2]!;
+  slot.leased = isSet(1);
+  slot.inStore = isSet(2);
+  slot.answered = isSet(3);
+  slot.slotless = isSet(4);
+  slot.ended = false;
+  slot.calledAt = nowMs();
+  const early = sockets.early[slot.connection];
+  if (early !== undefined) slot.answered = true;
+  if (!slot.answered) sockets.calling = sockets.calling + 1;
+  if (slot.slotless) appendHeld(route.slotless, slot);
+  else {
+    appendHeld(route.keeper.held, slot);
+    countSlot(route.counts, slot, 1);
+  }
+  sockets.byConnection[slot.connection] = slot;
+  if (early?.ended === true) endConnection(slot);
+}
+
+export function takeRelease(words: string[]): void {
+  const route = sockets.byName[words[6] ?? ""];
+  if (route === undefined) return;
+  const [, proxy, connection, pod, app] = words;
+  const client = orEmpty(words[5]);
+  queueRelease(route.keeper.releases, {
+    proxy: proxy ?? slotHome.proxy,
+    connection: connection!,
+    pod: pod!,
+    app: app!,
+    client,
+  });
+}
+
+/** Minimum time between two lists of pods. */
+const PODS_PAUSE_MS = 1000;
+/** Pods in a message. */
+const MOST_POD_LINES = 200;
+const podReport = { at: 0 };
+/** By which a service distinguishes it from nginx. */
+const ENVOY = " envoy=1";
+
+/** Of the host. */
+export function socketDetails(this: void): NodeDetails {
+  if (sockets.routes.length === 0) return { fields: ENVOY, lines: "" };
+  let held = 0;
+  for (const { keeper, slotless } of sockets.routes) held = held + keeper.held.count + slotless.count;
+  const fields = `${ENVOY}${luaString.format(" connections=%d", held)}`;
+  const elapsed = nowMs() - podReport.at;
+  if (elapsed >= 0 && elapsed < PODS_PAUSE_MS) return { fields, lines: "" };
+  podReport.at = nowMs();
+  const lines = ["#pods\n"];
+  for (const { options, counts } of sockets.routes) {
+    for (const pod of options.pods) {
+      const count = counts.add(podCountKey(pod), 0);
+      if (count > 0 && lines.length <= MOST_POD_LINES) {
+        lines.push(luaString.format("#pod %s %s %s %d\n", options.name, options.upstream, pod, count));
+      }
+    }
+  }
+  return { fields, lines: luaTable.concat(lines) };
+}

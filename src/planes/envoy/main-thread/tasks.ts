@@ -1,0 +1,65 @@
+/** Tasks and timers of the main thread. A task is a coroutine: it may sleep and call services. */
+import { systemNowMs } from "../../lua/system-clock.js";
+import { coroutine, lib, logError, state, type Thread } from "../module-api.js";
+
+interface Timer {
+  at: number;
+  work: (this: void) => void;
+}
+
+const timers: { list: Timer[] } = { list: [] };
+
+/** Runs a task after so many milliseconds. */
+export function after(milliseconds: number, work: (this: void) => void): void {
+  timers.list.push({ at: systemNowMs() + milliseconds, work });
+}
+
+/** Runs the tasks that are due, and asks to be woken for the next one. */
+export function runTimers(): void {
+  const { list } = timers;
+  const now = systemNowMs();
+  timers.list = [];
+  for (const timer of list) {
+    // A clock that was set back must not delay a task for long.
+    if (timer.at <= now || timer.at > now + LONGEST_MS) start(timer.work);
+    else timers.list.push(timer);
+  }
+  let next = LONGEST_MS;
+  const then = systemNowMs();
+  for (const { at } of timers.list) next = Math.min(next, Math.max(at - then, 0));
+  lib.tollgate_alarm(state, next);
+}
+
+const LONGEST_MS = 60000;
+
+export function start(work: (this: void) => void): void {
+  continueTask(coroutine.create(work));
+}
+
+export function continueTask(task: Thread): void {
+  const [fine, problem] = coroutine.resume(task);
+  if (!fine) logError(`tollgate: ${problem ?? ""}`);
+}
+
+/** Only in a task. */
+export function sleepMs(milliseconds: number): void {
+  const task = coroutine.running();
+  after(milliseconds, () => continueTask(task));
+  coroutine.yield();
+}
+
+/** Runs one task for each, and returns when all have ended. Only in a task. */
+export function runAll<T>(this: void, work: (this: void, given: T) => void, given: readonly T[]): void {
+  const task = coroutine.running();
+  const run = { left: given.length, waits: false };
+  for (const one of given) {
+    start(() => {
+      work(one);
+      run.left = run.left - 1;
+      if (run.left === 0 && run.waits) continueTask(task);
+    });
+  }
+  if (run.left === 0) return;
+  run.waits = true;
+  coroutine.yield();
+}

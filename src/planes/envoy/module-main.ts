@@ -1,0 +1,53 @@
+/** The functions that Envoy's module calls, in the Lua states of the main thread and of the workers. */
+import type { EnvoyModuleOptions } from "../../config/options/plane-options.js";
+import { luaMath, luaString } from "../lua/library.js";
+import { seedRandom } from "../lua/random-seed.js";
+import { leaveEnvoy, retire, startMainThread, woken } from "./main-thread/main-thread.js";
+import { replied } from "./main-thread/service-calls.js";
+import { envoy } from "./module-state.js";
+import { tickWorker } from "./worker/host.js";
+import { onEnd, onRequest, onResponse, startWorker } from "./worker/worker.js";
+
+/** Rendered before the script, in the same file. */
+declare const tollgateOptions: EnvoyModuleOptions;
+/** The module calls the global functions of these names. */
+declare const _G: {
+  tollgate_main: (this: void) => void;
+  tollgate_worker: (this: void) => void;
+  tollgate_request: typeof onRequest;
+  tollgate_response: typeof onResponse;
+  tollgate_end: typeof onEnd;
+  tollgate_tick: typeof tickWorker;
+  tollgate_wake: typeof woken;
+  tollgate_replied: typeof replied;
+  tollgate_retire: typeof retire;
+  tollgate_leave: typeof leaveEnvoy;
+};
+
+function randomSuffix(): string {
+  return luaString.format("%04x%04x", luaMath.random(0, 65535), luaMath.random(0, 65535));
+}
+
+function prepare(): void {
+  envoy.options = tollgateOptions;
+  seedRandom();
+  // During a hot restart two processes run. The first Lua state names the node; the others read the name from memory.
+  envoy.options.node = `${tollgateOptions.node}-${randomSuffix()}`;
+}
+
+_G.tollgate_main = () => {
+  prepare();
+  startMainThread();
+};
+_G.tollgate_worker = () => {
+  prepare();
+  startWorker();
+};
+_G.tollgate_request = onRequest;
+_G.tollgate_response = onResponse;
+_G.tollgate_end = onEnd;
+_G.tollgate_tick = tickWorker;
+_G.tollgate_wake = woken;
+_G.tollgate_replied = replied;
+_G.tollgate_retire = retire;
+_G.tollgate_leave = leaveEnvoy;
