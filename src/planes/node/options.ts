@@ -1,5 +1,6 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
 import { camelCase } from "../../config/options/camel-case.js";
+import { pathRules } from "../../config/options/path-rules.js";
 import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
 import { requestLimits, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
 import type { CostProfile } from "../../core/cost.js";
@@ -28,6 +29,8 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   log: ProxyLog;
   /** Without it nothing is refused because of overload. */
   overload?: Pick<Overload, "sheds" | "isActive">;
+  /** Connections to all targets together. Default: no limit. */
+  maxUpstreams?: number | undefined;
   /** Gets the certificates for upstreams. */
   certificates?: Certificates | undefined;
   /** Without it nothing is traced. */
@@ -62,15 +65,16 @@ interface Destination {
 
 export type OptionsInForce = ReturnType<typeof putInForce>;
 
-interface OptionsContext extends Pick<UpstreamContext, "log" | "now" | "pools" | "tlsClients"> {
+interface OptionsContext extends Pick<UpstreamContext, "log" | "clock" | "pools" | "tlsClients"> {
   /** Targets of upstreams that are not listed in the configuration. */
   discovered: ReadonlyMap<string, string[]>;
+  maxUpstreams?: number | undefined;
 }
 
 /** Throws for invalid options before anything is changed. Targets that stay are taken over from `before`. */
 export function putInForce(
   given: ProxyOptions & Deciders,
-  { discovered, ...context }: OptionsContext,
+  { discovered, maxUpstreams = Number.POSITIVE_INFINITY, ...context }: OptionsContext,
   before?: { upstreams: ReadonlyMap<string, Upstream> },
 ) {
   const limits = { ...defaultLimits, ...given.limits };
@@ -87,7 +91,9 @@ export function putInForce(
     }
   }
   const headerBytes = Math.max(limits.headerBytes, defaultLimits.headerBytes);
-  const poolOptions = { ...context, connectMs: timeouts.connectMs, headerBytes };
+  const targetCount = named.reduce((count, { targets }) => count + targets.length, 0);
+  const maxConnections = Math.max(Math.floor(maxUpstreams / Math.max(targetCount, 1)), 1);
+  const poolOptions = { ...context, connectMs: timeouts.connectMs, headerBytes, maxConnections };
   const upstreams = new Map(
     named.map((one) => [one.name, new Upstream(one, poolOptions, before?.upstreams.get(one.name))]),
   );
@@ -106,7 +112,8 @@ export function putInForce(
   });
   const { admission, upgrades } = given;
   // `given` is for the next reload.
-  return { admission, upgrades, limits, timeouts, routes, isTrusted, isIdentityHeader, upstreams, given };
+  const paths = pathRules(limits, given.routes.length);
+  return { admission, upgrades, limits, paths, timeouts, routes, isTrusted, isIdentityHeader, upstreams, given };
 }
 
 function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts) {
@@ -127,7 +134,9 @@ function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: T
 
 /** Interval of the timer that checks timeouts: an eighth of the shortest. */
 export function tickFor({ timeouts, given }: OptionsInForce): number {
-  const idle = given.routes.map(({ connections }) => connections?.idleMs ?? 0).filter((ms) => ms > 0);
+  const idle = given.routes
+    .flatMap(({ connections }) => [connections?.idleMs ?? 0, connections?.pingMs ?? 0])
+    .filter((ms) => ms > 0);
   const { responseMs, bodyIdleMs, bodyRateMs, queueMs } = timeouts;
   return Math.min(Math.max(Math.floor(Math.min(responseMs, bodyIdleMs, bodyRateMs, queueMs, ...idle) / 8), 10), 1_000);
 }

@@ -14,7 +14,8 @@ import { latin1, requestHeaders, responseHead, trailerPairs } from "./forwarded-
 import { type BodyWatcher, RequestBody } from "./request-body.js";
 import { valuesOf } from "./request-head.js";
 import { type JsonResponse, send } from "./responses.js";
-import { type RoutedRequest, RunningRequest } from "./running-request.js";
+import type { RoutedRequest } from "./running-request.js";
+import { SeekingRequest } from "./seeking-request.js";
 
 /** Larger bodies of refused requests are not read: the connection is closed. */
 const MAX_DISCARDED = 65_536;
@@ -23,17 +24,17 @@ const MAX_DISCARDED = 65_536;
  * A class that is its own handler for undici: at ten thousand exchanges per second closures and wrappers would be most of
  * the work. undici calls these handler methods directly, without an adapter.
  */
-export class Exchange extends RunningRequest implements BodyWatcher, Transfer, Dispatcher.DispatchHandler {
+export class Exchange extends SeekingRequest implements BodyWatcher, Transfer, Dispatcher.DispatchHandler {
   readonly method: string;
-  protected target: Target | undefined;
 
   private readonly body: RequestBody | undefined;
   private sentHeaders: string[] = [];
   private retried = false;
   /** State of the current attempt. */
   private connected = false;
-  /** The attempt waits for a connection. */
-  private queued = false;
+  private connectedMs = 0;
+  /** undici makes or finds the connection. */
+  private connecting = false;
   private responding = false;
   private abortAttempt: ((error?: Error) => void) | undefined;
   private resumeAttempt: (() => void) | undefined;
@@ -73,20 +74,32 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   protected forward(): void {
     const { head, upstream, connection } = this.routed;
     const target = upstream.pick();
-    if (target === undefined) this.fail("no_target");
-    else if (target.outstanding >= target.maxOutstanding) this.fail("upstream_queue_full");
-    else {
-      this.sentHeaders = requestHeaders(head, connection, upstream.passHost, this.verdict!.identity);
-      this.attempt(target);
+    if (target === undefined) {
+      this.fail("no_target");
+      return;
     }
+    this.sentHeaders = requestHeaders(head, connection, upstream.passHost, this.verdict!.identity);
+    this.attempt(target);
   }
 
   private attempt(target: Target): void {
-    this.target = target;
     this.connected = false;
-    this.queued = true;
+    this.seek(target);
+  }
+
+  /** Its client has delayed the exchange for as long as others may wait, by sending or reading slowly. */
+  mayYield(): boolean {
+    const { clockMs } = this.routed.shared;
+    if (!this.connected || this.ended || clockMs - this.connectedMs < this.routed.options.timeouts.queueMs)
+      return false;
+    const { body } = this;
+    return this.clientIsSlow || (body?.started === true && !body.complete && !body.paused);
+  }
+
+  connectionFree(): void {
+    const target = this.target!;
+    this.connecting = true;
     this.touchedMs = this.routed.shared.clockMs;
-    target.outstanding++;
     target.pool.dispatch(
       {
         path: this.routed.head.target,
@@ -162,16 +175,17 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   onConnect(abort: (error?: Error) => void): void {
-    this.queued = false;
-    // The client disconnected while the request was queued.
+    this.connecting = false;
+    // The client disconnected before.
     if (this.ended) {
-      this.target!.outstanding--;
+      this.leaveTarget();
       abort();
       return;
     }
     this.abortAttempt = abort;
     this.connected = true;
     this.touchedMs = this.routed.shared.clockMs;
+    this.connectedMs = this.touchedMs;
   }
 
   onResponseStarted(): void {
@@ -260,14 +274,13 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   onError(error: Failure): void {
-    const { queued } = this;
-    this.queued = false;
+    this.connecting = false;
     if (this.ended) {
-      if (queued) this.target!.outstanding--;
+      this.leaveTarget();
       return;
     }
     const reason = reasonOf(error, this.connected);
-    if (reason === "malformed_request") {
+    if (reason === "malformed_request" || reason === "overloaded") {
       this.fail(reason, error);
       return;
     }
@@ -280,7 +293,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     }
     this.report(reason, error, { retry_on: other.origin });
     this.retried = true;
-    failed.outstanding--;
+    this.leaveTarget();
     this.attempt(other);
   }
 
@@ -301,9 +314,9 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     const idle = clockMs - this.touchedMs;
     const { body } = this;
     const sending = body?.started === true && !body.complete;
-    if (this.queued) {
-      // undici itself limits the time to connect.
-      if (idle > timeouts.connectMs + timeouts.queueMs) this.fail("upstream_queue_timeout");
+    if (!this.connected) {
+      // undici limits the time to connect; this is for a request that it has lost. The queue has its own timer.
+      if (this.connecting && idle > timeouts.connectMs + timeouts.queueMs) this.fail("upstream_connect_timeout");
       return;
     }
     if (sending && body.isBelow(limits.bodyRate, timeouts.bodyRateMs, clockMs)) {
@@ -363,8 +376,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   protected stop(): void {
     const { shared, client } = this.routed;
     this.abortAttempt?.();
-    // undici keeps a queued request until it has a connection for it.
-    if (this.target !== undefined && !this.queued) this.target.outstanding--;
+    // undici keeps a request until it has a connection for it.
+    if (!this.connecting) this.leaveTarget();
     this.body?.destroy();
     if (client !== "") shared.clients.leave(client);
     if (this.countedApp !== undefined) shared.apps.leave(this.countedApp);

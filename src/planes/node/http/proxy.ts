@@ -1,13 +1,13 @@
 /** The reverse proxy for HTTP/1.1 and HTTP/2: reads the head, finds the route, and starts an exchange or an upgrade. */
 import { createServer, type IncomingMessage, METHODS, type Server } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
-import { performance } from "node:perf_hooks";
 import type { TLSSocket } from "node:tls";
 import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
+import { forwardedAddress } from "../../../core/address.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { networkOf, plainAddress } from "../../../shared/addresses.js";
-import { isAmbiguousPath } from "../../../shared/ambiguous-path.js";
+import { every } from "../../../shared/background.js";
 import { systemClock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
 import { createTlsClients } from "../../../shared/tls/tls-clients.js";
@@ -26,6 +26,8 @@ import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
 import type { RoutedRequest } from "./running-request.js";
 
+/** Of the text of an address. A trusted hop may forward anything. */
+const LONGEST_ADDRESS = 45;
 /** Those that node:http accepts: over HTTP/2 a method may be any word. */
 const methods = new Set(METHODS);
 
@@ -37,6 +39,8 @@ export interface ReverseProxy {
    * changes nothing.
    */
   reconfigure(options: ProxyOptions & Partial<Deciders>): void;
+  /** Whether this is a proxy whose X-Forwarded-* headers are trusted. */
+  isTrustedHop(address: string): boolean;
   /** Sets the targets of an upstream that are not listed in the configuration. Without targets requests get 503. */
   setTargets(upstream: string, targets: string[]): void;
   /** Of clients, upgraded ones included. */
@@ -59,14 +63,21 @@ interface Message {
 /** After these refusals of a complete request the connection can be used again. */
 const reusable: readonly GatewayError[] = ["no_route", "client_concurrency"];
 
-export function createProxy({ log, overload, certificates, tracing, ...first }: CreateProxyOptions): ReverseProxy {
+export function createProxy({
+  log,
+  overload,
+  certificates,
+  tracing,
+  maxUpstreams,
+  ...first
+}: CreateProxyOptions): ReverseProxy {
   const shared: Shared = {
     ...{ log, clockMs: 0, draining: false, tracing },
     ...{ clients: new Concurrency(), apps: new Concurrency() },
   };
   const pools = new Set<Pool>();
   const tlsClients = createTlsClients({ clock: systemClock, log, certificates });
-  const context = { log, pools, tlsClients, now: () => performance.now() };
+  const context = { log, pools, tlsClients, clock: systemClock, maxUpstreams };
   let discovered: ReadonlyMap<string, string[]> = new Map();
   let options = putInForce(first, { ...context, discovered });
   const checks = createHealthChecks();
@@ -107,7 +118,6 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     const head = readHead(request, options, connection.trusted);
     if (typeof head === "string") return head;
     if (request.method === "TRACE") return "unsupported_method";
-    if (options.limits.path === "strict" && isAmbiguousPath(head.path)) return "invalid_path";
     const destination = options.routes.find(head.host, head.path);
     if (destination === undefined) return "no_route";
     const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;
@@ -122,10 +132,16 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     return upgrade === undefined ? overload.sheds() : overload.isActive();
   }
 
+  /** The network of the client according to a trusted hop; empty if the hop does not say. */
+  function forwardedClient(forwardedFor: string): string {
+    if (forwardedFor === "") return "";
+    return networkOf(plainAddress(forwardedAddress(forwardedFor, options.isTrusted).slice(0, LONGEST_ADDRESS)));
+  }
+
   /** False: the client has as many requests running as it may have. */
   function mayRun(routed: RoutedRequest): boolean {
     const { connection, head } = routed;
-    const client = connection.trusted ? lastForwarded(head.forwardedFor) : connection.network;
+    const client = connection.trusted ? forwardedClient(head.forwardedFor) : connection.network;
     if (client === "") return true;
     routed.client = client;
     return shared.clients.enter(client, options.limits.requestsPerClient);
@@ -198,7 +214,7 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     else for (const accept of acceptHttp1) accept.call(server, socket);
   });
 
-  let sweep: NodeJS.Timeout | undefined;
+  let stopSweeps = () => {};
   function applyOptions(): void {
     const { limits, timeouts, upstreams, given } = options;
     // Applies to new connections; timeouts apply at once.
@@ -208,15 +224,14 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     server.requestTimeout = timeouts.requestMs;
     tlsClients.closeUnused();
     checks.follow([...upstreams].map(([name, upstream]) => [upstream, given.upstreams[name]?.active]));
-    clearInterval(sweep);
+    stopSweeps();
     const tickMs = tickFor(options);
-    sweep = setInterval(() => {
+    stopSweeps = every(tickMs, () => {
       shared.clockMs += tickMs;
       for (const connection of connections.all.values()) sweepConnection(connection);
       sessions.sweep();
       for (const tunnel of tunnels) tunnel.checkTime();
-    }, tickMs);
-    sweep.unref();
+    });
   }
   applyOptions();
 
@@ -265,7 +280,7 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
       await Promise.all([stopped, tunnels.empty()]);
       // Stops the timers of the HTTP server.
       server.close();
-      clearInterval(sweep);
+      stopSweeps();
       await Promise.all([...pools].map((pool) => pool.destroy()));
     })();
     return closed;
@@ -275,6 +290,7 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     server,
     reconfigure,
     setTargets: (name, targets) => reconfigure(options.given, new Map([...discovered, [name, [...targets]]])),
+    isTrustedHop: (address) => options.isTrusted(address),
     openConnections,
     upgradedConnections: () => tunnels.size,
     async drain(graceMs) {
@@ -296,13 +312,6 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     },
     close,
   };
-}
-
-/** The network of the address that a trusted hop added; empty without one. */
-function lastForwarded(forwardedFor: string): string {
-  return forwardedFor === ""
-    ? ""
-    : networkOf(plainAddress(forwardedFor.slice(forwardedFor.lastIndexOf(",") + 1).trim()));
 }
 
 /** Resolves when the last connection has ended. Unlike `close` of the HTTP server, it closes no idle connections. */

@@ -1,6 +1,8 @@
 /** Validates the head of a request and extracts what routing, admission and forwarding need. */
 import type { Limits } from "../../../config/options/proxy.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
+import { canonicalPath, forwardedPath, isAcceptedPath, type PathRules } from "../../../core/path.js";
+import { isPlainPath } from "../../../core/platform.js";
 import type { GatewayError } from "../../../core/refusals.js";
 import type { ClientRequest } from "./client-messages.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
@@ -9,12 +11,13 @@ export type RequestHead = Exclude<ReturnType<typeof readHead>, GatewayError>;
 
 export interface HeadRules {
   limits: Limits;
+  paths: PathRules;
   /** These headers are read for admission, and not passed on. */
   isIdentityHeader(name: string): boolean;
 }
 
 /** Returns an error if the request is invalid. `trusted`: the client's X-Forwarded-* and Forwarded headers are used. */
-export function readHead(request: ClientRequest, { limits, isIdentityHeader }: HeadRules, trusted: boolean) {
+export function readHead(request: ClientRequest, { limits, paths, isIdentityHeader }: HeadRules, trusted: boolean) {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];
@@ -102,12 +105,18 @@ export function readHead(request: ClientRequest, { limits, isIdentityHeader }: H
   }
   if (target.includes("#")) return "invalid_path";
   const query = target.indexOf("?");
+  let path = query < 0 ? target : target.slice(0, query);
+  if (!isPlainPath(path)) {
+    if (!isAcceptedPath(path, paths)) return "invalid_path";
+    target = forwardedPath(path) + (query < 0 ? "" : target.slice(query));
+    path = canonicalPath(path);
+  }
 
   return {
     /** Path and query, as they go to the backend. */
     target,
-    /** Path without query. */
-    path: query < 0 ? target : target.slice(0, query),
+    /** The path by which the request is routed, without the query. */
+    path,
     /** Empty if an HTTP/1.0 client sent none. */
     host,
     /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
@@ -125,7 +134,7 @@ export function readHead(request: ClientRequest, { limits, isIdentityHeader }: H
 }
 
 function isHost(host: string): boolean {
-  return /^[A-Za-z0-9._~%:[\]-]{1,255}$/.test(host);
+  return /^[A-Za-z0-9._~%:[\]-]{1,255}$/.test(host) && !host.includes("..");
 }
 
 const setByThisHop = { te: "", "content-length": "" };

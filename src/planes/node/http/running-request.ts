@@ -136,8 +136,9 @@ export abstract class RunningRequest implements Arrival, Running {
   protected end(): void {
     if (this.ended) return;
     this.ended = true;
-    const { connection, upstream, options } = this.routed;
+    const { connection, upstream, options, shared } = this.routed;
     connection.running.delete(this);
+    connection.idleSinceMs = shared.clockMs;
     connection.readBytes = connection.socket.bytesRead;
     this.stop();
     upstream.release();

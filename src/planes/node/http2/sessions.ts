@@ -6,6 +6,7 @@ import {
   type ServerOptions,
 } from "node:http2";
 import type { Socket } from "node:net";
+import { setIdleRule } from "../../../shared/connection-limits.js";
 import type { OptionsInForce, Shared } from "../options.js";
 import { type Connection, connectionOn, streamConnection } from "../upgrade/connections.js";
 import { StreamRequest, StreamResponse, StreamSocket } from "./stream.js";
@@ -83,6 +84,7 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
       pingedMs: undefined,
     };
     all.set(socket, session);
+    setIdleRule(socket, () => (session.streams.size === 0 ? session.idleSinceMs : undefined));
     http2.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "ERR_HTTP2_ERROR" && error.code !== "ERR_HTTP2_SESSION_ERROR") return;
       const { remoteAddress: client } = connection;

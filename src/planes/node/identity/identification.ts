@@ -1,9 +1,9 @@
 /** Finds the app and user of a request: by headers of a trusted hop, a token, an API key, the host or a segment of the path. */
 import { createHash } from "node:crypto";
 import { INVALID_TOKEN, OK } from "../../../core/codes.js";
+import { hostName } from "../../../core/host.js";
 import { ANONYMOUS_USER, type Identity, type IdentityRules, identify } from "../../../core/identity.js";
-import { hostName } from "../../../descriptors/limit-rules.js";
-import { normalPath } from "../../../descriptors/path.js";
+import { canonicalPath } from "../../../core/path.js";
 import type { Arrival } from "../http/arrival.js";
 import type { CheckedToken, TokenVerifier } from "./tokens.js";
 
@@ -50,7 +50,7 @@ export function createIdentification(options: IdentificationOptions) {
   function appByPlace({ host = "", path = "/" }: Arrival): string {
     const byHost = appOfHost.size === 0 ? undefined : appOfHost.get(hostName(host));
     if (byHost !== undefined) return byHost;
-    return pathSegment === 0 ? "" : (normalPath(path).split("/")[pathSegment] ?? "");
+    return pathSegment === 0 ? "" : (canonicalPath(path).split("/")[pathSegment] ?? "");
   }
 
   function identifyAs(arrival: Arrival, token: CheckedToken | undefined): FoundIdentity {

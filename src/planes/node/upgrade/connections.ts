@@ -2,6 +2,7 @@
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { type AddressMatcher, networkOf, plainAddress } from "../../../shared/addresses.js";
+import { setIdleRule } from "../../../shared/connection-limits.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { sendAndClose } from "../http/responses.js";
 import type { OptionsInForce } from "../options.js";
@@ -51,6 +52,8 @@ export function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs:
     readBytes: 0,
     /** On the proxy's clock, as all times here. */
     openedMs: clockMs,
+    /** When the last exchange ended, or the connection was opened. */
+    idleSinceMs: clockMs,
     /** To detect clients that do not read the end of their response. */
     unsentBytes: 0,
     unsentSinceMs: 0,
@@ -62,7 +65,15 @@ export function streamConnection(session: Connection, socket: ClientSocket, cloc
   const { remoteAddress, network, trusted, protocol } = session;
   return {
     ...{ socket, remoteAddress, network, trusted, protocol, version: "2", linger: ignore, running: new Set<Running>() },
-    ...{ closing: false, lastAnswered: false, readBytes: 0, openedMs: clockMs, unsentBytes: 0, unsentSinceMs: clockMs },
+    ...{
+      closing: false,
+      lastAnswered: false,
+      readBytes: 0,
+      openedMs: clockMs,
+      idleSinceMs: clockMs,
+      unsentBytes: 0,
+      unsentSinceMs: clockMs,
+    },
   };
 }
 
@@ -84,7 +95,9 @@ export function createConnections(options: () => Pick<OptionsInForce, "isTrusted
     all: all as ReadonlyMap<Socket, Connection>,
     refuse,
     opened(socket: Socket, clockMs: number): void {
-      all.set(socket, connectionOn(socket, options().isTrusted, clockMs));
+      const connection = connectionOn(socket, options().isTrusted, clockMs);
+      all.set(socket, connection);
+      setIdleRule(socket, () => (connection.running.size === 0 ? connection.idleSinceMs : undefined));
       // The connection is closed after an error. The HTTP server stops listening for errors after an upgrade.
       socket.on("error", ignore);
       socket.once("close", closed);
@@ -92,6 +105,7 @@ export function createConnections(options: () => Pick<OptionsInForce, "isTrusted
     /** The socket belongs to a tunnel from now on. */
     release(socket: Socket): void {
       all.delete(socket);
+      setIdleRule(socket, () => undefined);
       socket.off("close", closed);
     },
     /** Called when the trusted networks have changed. */

@@ -7,6 +7,7 @@ const EXTENDED = 2;
 const PAYLOAD = 3;
 
 const CLOSE = 8;
+const PONG = 10;
 
 /**
  * Tracks where frames end in a byte stream: RFC 6455, 5.2. One for each direction. Reads frame headers only; copies and
@@ -88,6 +89,24 @@ const reasons: Record<number, string> = {
   [POLICY_VIOLATION]: "rate limit exceeded",
   [TRY_AGAIN_LATER]: "try again later",
 };
+
+/** What the gateway's pings contain; a pong repeats it. */
+const PING_TEXT = "tollgate";
+
+/** A ping to the client: RFC 6455, 5.5.2. */
+export function pingFrame(): Buffer {
+  return Buffer.from(`\x89${String.fromCharCode(PING_TEXT.length)}${PING_TEXT}`, "latin1");
+}
+
+/** Whether the chunk, which begins with a frame, is exactly the client's pong to `pingFrame`. */
+export function isOwnPong(chunk: Buffer): boolean {
+  const { length } = PING_TEXT;
+  if (chunk.length !== 6 + length || chunk[0] !== (0x80 | PONG) || chunk[1] !== (0x80 | length)) return false;
+  for (let i = 0; i < length; i++) {
+    if ((chunk[6 + i]! ^ chunk[2 + (i & 3)]!) !== PING_TEXT.charCodeAt(i)) return false;
+  }
+  return true;
+}
 
 /** RFC 6455, 5.5.1. `masked`: as sent by a client, to the backend. */
 export function closeFrame(code: number, masked: boolean): Buffer {

@@ -9,6 +9,7 @@ import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import type { HangUp } from "./dial.js";
 import { closeFrame, FrameTracker, GOING_AWAY, POLICY_VIOLATION, TRY_AGAIN_LATER } from "./frames.js";
+import { ClientPings } from "./pings.js";
 import { endOnce, Way } from "./way.js";
 
 /** Unsent bytes above which the sender is paused. */
@@ -44,6 +45,7 @@ export class Tunnel implements Transfer {
   private meter: TransferMeter | null | undefined;
   private openSockets = 0;
   private touchedMs = 0;
+  private pings: ClientPings | undefined;
   /** Code of the close frame to send to both peers as soon as possible; 0: none. */
   private closeCode = 0;
   /** When closing began; -1: the tunnel is not closing. */
@@ -91,6 +93,7 @@ export class Tunnel implements Transfer {
     this.admission = admission;
     this.verdict = verdict;
     this.touchedMs = this.proxy.shared.clockMs;
+    this.pings = new ClientPings(this.touchedMs);
     this.openSockets = 2;
     this.attach(client);
     this.attach(backend);
@@ -113,7 +116,9 @@ export class Tunnel implements Transfer {
   /** At most one chunk of each side before `start`. */
   passOn(from: Socket, chunk: Buffer): void {
     const way = this.wayFrom(from);
-    this.touchedMs = this.proxy.shared.clockMs;
+    const { clockMs } = this.proxy.shared;
+    if (way === this.up && this.pings!.heard(chunk, way, clockMs)) return;
+    this.touchedMs = clockMs;
     if (way.closed || !way.to.writable) return;
     if (this.meter === undefined) this.meter = this.admission!.metering?.start(this.verdict!, this) ?? null;
     if (this.meter === null || this.meter.add(chunk.length, way === this.up ? "request" : "response")) {
@@ -277,6 +282,9 @@ export class Tunnel implements Transfer {
       if (!unsent && quietMs > rules.lingerMs) this.cut();
     } else if (rules.idleMs > 0 && quietMs > rules.idleMs && this.meter?.waiting !== true) {
       shared.log.info({ target: this.target.origin }, "connection closed: idle timeout");
+      this.close(GOING_AWAY, false);
+    } else if (this.pings!.isUnanswered(up, down, rules.pingMs, shared.clockMs)) {
+      shared.log.info({ target: this.target.origin }, "connection closed: the client does not answer pings");
       this.close(GOING_AWAY, false);
     }
   }

@@ -1,9 +1,12 @@
 /** Decides which requests are upgraded. The others stay HTTP requests or are rejected. */
 import { IncomingMessage } from "node:http";
+import { clientNetwork, forwardedAddress } from "../../../core/address.js";
 import type { GatewayError } from "../../../core/refusals.js";
+import type { AddressMatcher } from "../../../shared/addresses.js";
 import type { ClientRequest } from "../http/client-messages.js";
 import type { RequestHead } from "../http/request-head.js";
 import type { ConnectionRules } from "../options.js";
+import type { Connection } from "./connections.js";
 
 /** An upgrade that its route accepts. */
 export interface WantedUpgrade {
@@ -34,6 +37,19 @@ function isHttp2(token: string): boolean {
 function isAllowed(token: string, rules: ConnectionRules | undefined): boolean {
   const lower = token.toLowerCase();
   return rules !== undefined && (rules.protocols.has(lower) || rules.protocols.has(lower.replace(/\/.*/, "")));
+}
+
+/**
+ * The client as its connections are counted: behind trusted hops, as they name it. Empty if it is unknown, because a trusted hop
+ * does not name it.
+ */
+export function clientOf(
+  { trusted, remoteAddress }: Pick<Connection, "trusted" | "remoteAddress">,
+  forwardedFor: string,
+  isTrusted: AddressMatcher,
+): string {
+  if (!trusted) return clientNetwork(remoteAddress);
+  return forwardedFor === "" ? "" : clientNetwork(forwardedAddress(forwardedFor, isTrusted));
 }
 
 /**

@@ -15,6 +15,7 @@ import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel, type TunnelProxy } from "./tunnel.js";
+import { clientOf } from "./upgrade-request.js";
 
 /** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
@@ -77,7 +78,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
 
   /** Takes a slot on a healthy pod. On a retry `failed` is skipped, and its error is sent if there is no other pod. */
   private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
-    const { upstream, upgrade, options } = this.routed;
+    const { connection, upstream, upgrade, options } = this.routed;
     const targets = upstream.candidates(failed?.target);
     if (targets.length === 0) {
       this.fail(failed?.reason ?? "no_target");
@@ -85,7 +86,8 @@ export class Upgrade extends RunningRequest implements CallHandler {
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
     const { app, dryRun } = this.verdict!;
-    const placed = await options.upgrades!.admit({ app, route: upgrade!.rules.route, pods, dryRun });
+    const client = clientOf(connection, this.forwardedFor, options.isTrusted);
+    const placed = await options.upgrades!.admit({ app, client, route: upgrade!.rules.route, pods, dryRun });
     if (this.ended || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
@@ -193,7 +195,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
     if (this.ended) return;
     const { target } = this.tunnel!;
     const reason = reasonOf(error, this.stage !== "connecting");
-    this.routed.upstream.failed(target);
+    if (reason !== "overloaded") this.routed.upstream.failed(target);
     this.report(reason, error);
     this.tunnel!.abandon();
     this.tunnel = undefined;

@@ -23,7 +23,11 @@ export function mayRepeat(method: string, { connected, responding, bodyStarted }
   return !connected || idempotent.has(method);
 }
 
-export function reasonOf({ code }: Failure, connected: boolean): GatewayError {
+/** The process itself has no descriptors, memory or ports for a connection: that says nothing about the target. */
+const ownShortages = new Set(["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL"]);
+
+export function reasonOf({ code = "" }: Failure, connected: boolean): GatewayError {
+  if (ownShortages.has(code)) return "overloaded";
   // undici rejected a header that the parser had accepted.
   if (code === "UND_ERR_INVALID_ARG") return "malformed_request";
   if (code === "UND_ERR_CONNECT_TIMEOUT") return "upstream_connect_timeout";

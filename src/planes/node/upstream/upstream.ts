@@ -1,9 +1,11 @@
 /** An upstream: its targets, the choice of the next target, and passive health checks. */
 import { Pool } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy.js";
+import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
 import type { TlsClients } from "../../../shared/tls/tls-clients.js";
 import { type BackendTls, backendConnector } from "./backend-socket.js";
+import { ConnectionShares } from "./connection-shares.js";
 
 export interface Target {
   readonly origin: string;
@@ -11,8 +13,8 @@ export interface Target {
   readonly pod: string;
   readonly pool: Pool;
   readonly tls: BackendTls;
-  /** Open exchanges. */
-  outstanding: number;
+  /** Its connections, and the queue for them. */
+  readonly shares: ConnectionShares;
   /** Failures in a row. */
   failures: number;
   /** Passive check: skipped until then; 0: healthy. */
@@ -21,18 +23,17 @@ export interface Target {
   failing: boolean;
   /** Upstreams that use it. When the last releases it, its pool is closed. */
   holders: number;
-  /** Exchanges that may be open at a time: on all connections, and in the queue. */
-  maxOutstanding: number;
   /** What the pool was created with, to tell whether it can be reused. */
   poolOptions: string;
 }
 
 export interface UpstreamContext {
+  /** To each target, whatever the configuration says. */
+  maxConnections: number;
   connectMs: number;
   headerBytes: number;
   log: Pick<Log, "info" | "warn">;
-  /** Monotonic milliseconds. */
-  now(): number;
+  clock: Clock;
   /** All open pools of the proxy. */
   pools: Set<Pool>;
   tlsClients: TlsClients;
@@ -64,8 +65,13 @@ export class Upstream {
     private readonly context: UpstreamContext,
     before?: Upstream,
   ) {
-    const { connections = 512, queue = 512, passHost = true, passive = {}, tls = {} } = options;
+    const { connections: wanted = 512, queue = 512, passHost = true, passive = {}, tls = {} } = options;
     const files = options.tls === undefined ? undefined : context.tlsClients.of(`upstreams.${name}.tls`, tls);
+    const connections = Math.min(wanted, context.maxConnections);
+    if (connections < wanted) {
+      const message = "fewer connections to each target than configured: the limit of open files is too low";
+      context.log.warn({ upstream: name, connections, configured: wanted }, message);
+    }
     this.name = name;
     this.passHost = passHost;
     this.tolerated = passive.failures ?? 3;
@@ -81,12 +87,12 @@ export class Upstream {
     });
     for (const target of this.targets) {
       target.holders++;
-      target.maxOutstanding = connections + queue;
+      target.shares.maxWaiting = queue;
     }
   }
 
   private isHealthy(target: Target): boolean {
-    return !target.failing && (target.downUntilMs === 0 || target.downUntilMs <= this.context.now());
+    return !target.failing && (target.downUntilMs === 0 || target.downUntilMs <= this.context.clock.now());
   }
 
   /**
@@ -106,7 +112,7 @@ export class Upstream {
       const at = (turn + step) % targets.length;
       const target = targets[at]!;
       if (target === not || (healthyOnly && !this.isHealthy(target))) continue;
-      if (best === undefined || target.outstanding < best.outstanding) {
+      if (best === undefined || target.shares.outstanding < best.shares.outstanding) {
         best = target;
         this.turn = (at + 1) % targets.length;
       }
@@ -132,11 +138,11 @@ export class Upstream {
   failed(target: Target): void {
     target.failures++;
     if (target.failures < this.tolerated) return;
-    const { log, now } = this.context;
+    const { log, clock } = this.context;
     if (target.downUntilMs === 0) {
       log.warn({ upstream: this.name, target: target.origin, failures: target.failures }, "target is skipped");
     }
-    target.downUntilMs = now() + this.downMs;
+    target.downUntilMs = clock.now() + this.downMs;
   }
 
   /** Result of the active checks. */
@@ -172,7 +178,7 @@ export class Upstream {
 /** The same target of the predecessor, or a new one, which keeps the known health. */
 function targetOf(
   { origin, pod, connections, tls }: TargetName & { connections: number; tls: BackendTls },
-  { connectMs, headerBytes, pools }: UpstreamContext,
+  { connectMs, headerBytes, pools, clock }: UpstreamContext,
   same: Target | undefined,
 ): Target {
   const poolOptions = `${connections} ${headerBytes} ${connectMs}`;
@@ -195,8 +201,7 @@ function targetOf(
     pool,
     tls,
     poolOptions,
-    outstanding: 0,
-    maxOutstanding: 0,
+    shares: new ConnectionShares(connections, 0, clock),
     failures,
     downUntilMs,
     failing,
