@@ -1,6 +1,6 @@
 /** Calls to the control listener: the session, the admin API, and live data as server-sent events. */
 import { useEffect, useState } from "preact/hooks";
-import type { History, HistoryPoint, SessionReply, State } from "../../src/service/dashboard/contract.js";
+import type { AppPoint, History, HistoryPoint, SessionReply, State } from "../../src/service/dashboard/contract.js";
 
 export interface Failure {
   status: number;
@@ -64,6 +64,8 @@ export const signOut = () => call<SessionReply>("DELETE", "/dashboard/session");
 export interface Live {
   state: State | undefined;
   points: HistoryPoint[];
+  /** Of the app whose page is open. */
+  traffic: readonly AppPoint[];
   /** When the last message arrived. */
   at: number;
   connection: "connecting" | "live" | "lost";
@@ -75,22 +77,27 @@ const KEPT_SECONDS = 15 * 60;
 /** Without a message for this long, the connection counts as lost. */
 const SILENT_MS = 5_000;
 
+const nothing: Live = { state: undefined, points: [], traffic: [], at: 0, connection: "connecting", failed: "" };
+
 /** Follows a view. Numbers of the last view stay until the first message of the next one, so that nothing jumps. */
 export function useLive(view: string, ended: () => void): Live {
-  const [live, setLive] = useState<Live>({ state: undefined, points: [], at: 0, connection: "connecting", failed: "" });
+  const [live, setLive] = useState<Live>(nothing);
   useEffect(() => {
     let lastAt = Date.now();
+    setLive((before) => ({ ...before, traffic: [] }));
     const source = new EventSource(`/dashboard/events?view=${encodeURIComponent(view)}`);
     const on = <T>(name: string, handle: (data: T) => void) =>
       source.addEventListener(name, (event) => {
         lastAt = Date.now();
         handle(JSON.parse((event as MessageEvent<string>).data) as T);
       });
-    on<History>("history", ({ points }) =>
+    on<History>("history", ({ points, traffic = [] }) =>
       // After a change of view, the page already has these points, and finer ones.
       setLive((before) => ({
         ...before,
         points: before.points.length > points.length ? before.points : points,
+        // After a lost connection, too.
+        traffic: before.traffic.length > traffic.length ? before.traffic : traffic,
         at: Date.now(),
         connection: "live",
       })),
@@ -99,6 +106,7 @@ export function useLive(view: string, ended: () => void): Live {
       setLive((before) => ({
         state,
         points: withPoint(before.points, state),
+        traffic: withTraffic(before.traffic, state),
         at: Date.now(),
         connection: "live",
         failed: "",
@@ -135,4 +143,10 @@ function withPoint(points: HistoryPoint[], { overview }: State): HistoryPoint[] 
   const level = status.degradation_level;
   const point = { at, ...others, level, connections: status.connections, l1_tokens: cluster.tokens };
   return [...points.filter((one) => one.at > at - KEPT_SECONDS), point];
+}
+
+function withTraffic(points: readonly AppPoint[], { overview, traffic }: State): readonly AppPoint[] {
+  const at = Date.parse(overview.status.timestamp) / 1000;
+  if (traffic === undefined || at <= (points.at(-1)?.at ?? 0)) return points;
+  return [...points.filter((one) => one.at > at - KEPT_SECONDS), { at, ...traffic }];
 }

@@ -146,13 +146,14 @@ function topicOf(route: string): string {
 }
 
 function Content({ route, live, session }: { route: string; live: Live; session: SessionReply }) {
-  const { state, points, failed } = live;
+  const { state, points, traffic, failed } = live;
   const [name, id = ""] = parts(route);
   // A banner says why there is nothing.
   const waiting = failed === "" && <Loading rows={6} />;
   if (state === undefined) return waiting;
   if (name === "flow") return <FlowView state={state} waiting={waiting} />;
-  if (name === "apps") return id === "" ? <AppsView /> : <AppDetail key={id} id={id} state={state} waiting={waiting} />;
+  if (name === "apps" && id === "") return <AppsView />;
+  if (name === "apps") return <AppDetail key={id} id={id} state={state} traffic={traffic} waiting={waiting} />;
   if (name === "limits") return id === "" ? <LimitsView /> : <LimitDetail key={id} name={id} />;
   if (name === "connections") return <ConnectionsView state={state} waiting={waiting} />;
   if (name === "nodes") return <NodesView state={state} waiting={waiting} />;
@@ -217,7 +218,14 @@ function Banners({ live }: { live: Live }) {
           Limits depend on the priority of each app
           {overview.status.emergency.seconds_left > 0
             ? `; ${duration(overview.status.emergency.seconds_left)} left.`
-            : "; until it is turned off."}
+            : overview.status.emergency.source === "automatic"
+              ? "; until usage is below 80 %."
+              : "; until it is turned off."}
+        </Banner>
+      )}
+      {overview?.status.emergency_mode === false && overview.status.emergency.bursts_stopped && (
+        <Banner tone="warn" title="Bursts and borrowing are stopped">
+          95 % of the cluster's bucket are used. Apps keep their own rates.
         </Banner>
       )}
       {overview !== undefined && overview.status.degradation_level > 0 && (

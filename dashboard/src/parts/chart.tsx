@@ -2,23 +2,27 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { HistoryPoint } from "../../../src/service/dashboard/contract.js";
 import { clock } from "../format.js";
 import { color, useTheme } from "../theme.js";
 
-export interface ChartLine {
+interface Point {
+  /** Unix time in seconds. */
+  at: number;
+}
+
+export interface ChartLine<P extends Point> {
   label: string;
   /** A CSS variable. */
   tone: string;
-  value(point: HistoryPoint): number | null;
+  value(point: P): number | null;
   /** Fill the area below. */
   filled?: boolean;
 }
 
-export interface ChartProps {
+export interface ChartProps<P extends Point> {
   title: string;
-  points: readonly HistoryPoint[];
-  lines: readonly ChartLine[];
+  points: readonly P[];
+  lines: readonly ChartLine<P>[];
   format(value: number): string;
   /** For the axis; default: `format`. */
   axisFormat?(value: number): string;
@@ -32,12 +36,12 @@ export interface ChartProps {
 const WINDOWS_SECONDS = [2 * 60, 5 * 60, 15 * 60];
 
 /** The shortest window with all points, so that the charts of a service that has just started are not almost empty. */
-function windowOf(points: readonly HistoryPoint[]): number {
+function windowOf(points: readonly Point[]): number {
   const seconds = points.length === 0 ? 0 : Date.now() / 1000 - points[0]!.at;
   return WINDOWS_SECONDS.find((one) => one >= seconds) ?? WINDOWS_SECONDS.at(-1)!;
 }
 
-export function Chart({
+export function Chart<P extends Point>({
   title,
   points,
   lines,
@@ -46,11 +50,11 @@ export function Chart({
   height = 190,
   windowSeconds = windowOf(points),
   isLogarithmic = false,
-}: ChartProps) {
+}: ChartProps<P>) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const [hover, setHover] = useState<number | undefined>();
-  const data = useRef<readonly HistoryPoint[]>(points);
+  const data = useRef<readonly P[]>(points);
   const [theme] = useTheme();
   data.current = points;
 
@@ -76,13 +80,13 @@ export function Chart({
       observer.disconnect();
       created.destroy();
     };
-  }, [theme, windowSeconds]);
+  }, [theme, windowSeconds, lines]);
 
   useEffect(() => plot.current?.setData(columns(points, lines)), [points]);
 
   /** Values under the pointer, or the latest ones. */
   const shown = (hover === undefined ? undefined : points[hover]) ?? points.at(-1);
-  function text(line: ChartLine): string {
+  function text(line: ChartLine<P>): string {
     const value = shown === undefined ? null : line.value(shown);
     return value === null ? "–" : format(value);
   }
@@ -114,12 +118,12 @@ export function Chart({
   );
 }
 
-function columns(points: readonly HistoryPoint[], lines: readonly ChartLine[]): uPlot.AlignedData {
+function columns<P extends Point>(points: readonly P[], lines: readonly ChartLine<P>[]): uPlot.AlignedData {
   return [points.map(({ at }) => at), ...lines.map(({ value }) => points.map(value))] as uPlot.AlignedData;
 }
 
 interface PlotOptions {
-  lines: readonly ChartLine[];
+  lines: readonly Omit<ChartLine<never>, "value">[];
   axisFormat(value: number): string;
   height: number;
   windowSeconds: number;

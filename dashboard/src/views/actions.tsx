@@ -1,185 +1,11 @@
 /** Admin actions. Each one asks for a reason and a confirmation, and appears in the audit log. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { SessionReply, State } from "../../../src/service/dashboard/contract.js";
+import type { LimitsReply } from "../../../src/service/operations/contract/contract.js";
 import { admin } from "../api.js";
 import { words } from "../format.js";
 import { Badge, Banner, Card, Dialog, PageHead } from "../parts/parts.js";
-
-interface Field {
-  name: string;
-  label: string;
-  kind: "app" | "limit" | "text" | "number" | "choice";
-  initial: string;
-  choices?: readonly (readonly [value: string, label: string])[];
-  min?: number;
-  max?: number;
-}
-
-interface Action {
-  id: string;
-  title: string;
-  /** What it does and to whom. */
-  effect: string;
-  isDangerous?: boolean;
-  method: "POST" | "DELETE";
-  /** `{limit}` is replaced by the field of this name. */
-  path: string;
-  fields: readonly Field[];
-  /** Further fields of the request. */
-  fixed?: Record<string, unknown>;
-}
-
-const durations = [
-  ["300", "5 minutes"],
-  ["600", "10 minutes"],
-  ["1800", "30 minutes"],
-  ["3600", "1 hour"],
-] as const;
-const duration: Field = {
-  name: "duration_seconds",
-  label: "Duration",
-  kind: "choice",
-  initial: "600",
-  choices: durations,
-};
-const app: Field = { name: "app_id", label: "App", kind: "app", initial: "" };
-const limit: Field = { name: "limit", label: "Limit", kind: "limit", initial: "" };
-const value: Field = {
-  name: "value",
-  label: "Value (parts of the key, separated by commas)",
-  kind: "text",
-  initial: "",
-};
-const amount: Field = { name: "amount", label: "Tokens", kind: "number", initial: "100", min: 1, max: 1_000_000_000 };
-
-const groups: readonly { title: string; actions: readonly Action[] }[] = [
-  {
-    title: "Emergency",
-    actions: [
-      {
-        id: "emergency-on",
-        title: "Start an emergency",
-        effect:
-          "All nodes of the cluster reduce limits by priority within a second: 0 keeps 100 %, 1 keeps 50 %, 2 keeps 10 %, 3 and above are blocked.",
-        isDangerous: true,
-        method: "POST",
-        path: "emergency",
-        fields: [duration],
-        fixed: { action: "activate" },
-      },
-      {
-        id: "emergency-off",
-        title: "End the emergency",
-        effect: "All apps get their full limits again. If usage is still high, an automatic emergency may start.",
-        method: "POST",
-        path: "emergency",
-        fields: [],
-        fixed: { action: "deactivate" },
-      },
-    ],
-  },
-  {
-    title: "Degradation level",
-    actions: [
-      {
-        id: "pin",
-        title: "Pin the level",
-        effect: "This service, its workers and its data planes behave as if the store had this level.",
-        isDangerous: true,
-        method: "POST",
-        path: "degradation",
-        fields: [
-          {
-            name: "level",
-            label: "Level",
-            kind: "choice",
-            initial: "0",
-            choices: [
-              ["0", "0: store healthy"],
-              ["1", "1: store slow"],
-              ["2", "2: do not wait for the store"],
-              ["3", "3: decide without the store"],
-            ],
-          },
-          duration,
-        ],
-      },
-      {
-        id: "unpin",
-        title: "Unpin the level",
-        effect: "The level follows the health of the store again.",
-        method: "DELETE",
-        path: "degradation",
-        fields: [],
-      },
-    ],
-  },
-  {
-    title: "Tokens of an app",
-    actions: [
-      {
-        id: "borrow",
-        title: "Borrow",
-        effect: "Lends idle tokens of the cluster to an app, for 120 % debt. All or nothing.",
-        method: "POST",
-        path: "borrow",
-        fields: [app, amount],
-      },
-      {
-        id: "repay",
-        title: "Repay",
-        effect: "Repays an app's debt from its bucket, as far as both allow.",
-        method: "POST",
-        path: "repay",
-        fields: [app, amount],
-      },
-      {
-        id: "reconcile",
-        title: "Reconcile",
-        effect:
-          "Corrects the bucket of an app by the counters of all nodes, and returns the tokens of dead nodes. Without an app: all apps.",
-        method: "POST",
-        path: "reconcile",
-        fields: [{ ...app, label: "App (empty: all)" }],
-        fixed: { force: true },
-      },
-    ],
-  },
-  {
-    title: "Limits",
-    actions: [
-      {
-        id: "limit-reset",
-        title: "Reset a value",
-        effect: "Fills the bucket that a limit has for one value, for example for one user.",
-        method: "POST",
-        path: "limits/{limit}/reset",
-        fields: [limit, value],
-      },
-      {
-        id: "limit-top-up",
-        title: "Top up a value",
-        effect: "Adds tokens to the bucket of one value, up to its burst.",
-        method: "POST",
-        path: "limits/{limit}/top-up",
-        fields: [limit, value, amount],
-      },
-    ],
-  },
-  {
-    title: "Configuration",
-    actions: [
-      {
-        id: "reload",
-        title: "Reload",
-        effect: "Reads the file and the store layer again. An invalid configuration changes nothing.",
-        method: "POST",
-        path: "reload",
-        fields: [],
-      },
-    ],
-  },
-];
+import { type Action, amount, type Field, groups } from "./action-list.js";
 
 export function ActionsView({ state, session }: { state: State; session: SessionReply }) {
   const [open, setOpen] = useState<Action | undefined>();
@@ -218,7 +44,7 @@ export function ActionsView({ state, session }: { state: State; session: Session
                     aria-label={action.title}
                     onClick={() => setOpen(action)}
                   >
-                    {action.title.split(" ")[0]}…
+                    {action.button}…
                   </button>
                 </li>
               ))}
@@ -249,9 +75,34 @@ interface ActionDialogProps {
   done(text: string): void;
 }
 
+interface KnownLimit {
+  name: string;
+  burst?: number;
+}
+
+/** Limits by name, as suggestions; none until they are known. */
+function useLimits(isUsed: boolean): KnownLimit[] {
+  const [limits, setLimits] = useState<KnownLimit[]>([]);
+  useEffect(() => {
+    if (!isUsed) return;
+    void admin<LimitsReply>("GET", "limits").then((result) => {
+      if (!result.ok) return;
+      const { limits: rules, descriptors } = result.value;
+      setLimits([
+        ...rules.map(({ limit, burst }) => ({ name: limit, burst })),
+        ...descriptors.map(({ name }) => ({ name })),
+      ]);
+    });
+  }, [isUsed]);
+  return limits;
+}
+
 function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
   const [failure, setFailure] = useState("");
   const [isBusy, setBusy] = useState(false);
+  const [chosen, setChosen] = useState("");
+  const limits = useLimits(action.fields.some(({ kind }) => kind === "limit"));
+  const burst = limits.find(({ name }) => name === chosen)?.burst;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
@@ -275,7 +126,16 @@ function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
       <p class="quiet">{action.effect}</p>
       <form onSubmit={(event) => void submit(event as unknown as SubmitEvent)}>
         {action.fields.map((field) => (
-          <FieldInput key={field.name} field={field} apps={apps} />
+          <FieldInput
+            key={field.name}
+            // A whole bucket fits: more than the burst is never added.
+            field={
+              action.id === "limit-top-up" && field === amount ? { ...field, initial: String(burst ?? "") } : field
+            }
+            apps={apps}
+            limits={limits}
+            chosen={setChosen}
+          />
         ))}
         <label for="reason">Reason</label>
         <input id="reason" name="reason" required maxLength={200} placeholder="For the audit log" autocomplete="off" />
@@ -301,7 +161,15 @@ function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
   );
 }
 
-function FieldInput({ field, apps }: { field: Field; apps: readonly string[] }) {
+interface FieldInputProps {
+  field: Field;
+  apps: readonly string[];
+  limits: readonly KnownLimit[];
+  /** Another limit was entered. */
+  chosen(limit: string): void;
+}
+
+function FieldInput({ field, apps, limits, chosen }: FieldInputProps) {
   const { name, label, kind, initial, choices = [], min, max } = field;
   return (
     <>
@@ -316,6 +184,7 @@ function FieldInput({ field, apps }: { field: Field; apps: readonly string[] }) 
         </select>
       ) : kind === "number" ? (
         <input
+          key={initial}
           id={`field-${name}`}
           name={name}
           type="number"
@@ -325,8 +194,25 @@ function FieldInput({ field, apps }: { field: Field; apps: readonly string[] }) 
           step={1}
           defaultValue={initial}
         />
-      ) : kind === "text" || kind === "limit" ? (
+      ) : kind === "text" ? (
         <input id={`field-${name}`} name={name} required maxLength={2_048} autocomplete="off" />
+      ) : kind === "limit" ? (
+        <>
+          <input
+            id={`field-${name}`}
+            name={name}
+            list="known-limits"
+            required
+            maxLength={2_048}
+            autocomplete="off"
+            onInput={(event) => chosen(event.currentTarget.value.trim())}
+          />
+          <datalist id="known-limits">
+            {limits.map((limit) => (
+              <option key={limit.name} value={limit.name} />
+            ))}
+          </datalist>
+        </>
       ) : (
         <>
           <input
@@ -358,6 +244,8 @@ function describe(reply: Record<string, unknown>): string {
     "repaid",
     "added",
     "remaining",
+    "apps_affected",
+    "limits_affected",
     "corrections_made",
     "recovered_tokens",
     "config_version",
@@ -366,5 +254,6 @@ function describe(reply: Record<string, unknown>): string {
   return shown
     .filter((name) => reply[name] !== undefined && reply[name] !== null)
     .map((name) => (name === "explanation" ? String(reply[name]) : `${words(name)}: ${words(String(reply[name]))}`))
+    .filter((text) => text !== "")
     .join(" · ");
 }

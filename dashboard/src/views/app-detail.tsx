@@ -1,13 +1,14 @@
 /** One app: what limits it, its balance over time, its leases, and its recent refusals. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { HistoryPoint, State } from "../../../src/service/dashboard/contract.js";
+import type { AppPoint, State } from "../../../src/service/dashboard/contract.js";
 import type { AppReply } from "../../../src/service/operations/contract/contract.js";
 import { isAppId } from "../api.js";
-import { ago, count, percent, plural, short, words } from "../format.js";
+import { ago, count, percent, plural, rate, short } from "../format.js";
 import { Chart, type ChartLine } from "../parts/chart.js";
 import { Icon } from "../parts/icons.js";
 import { Badge, Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
+import { ReasonBadge, Reasons } from "../parts/reasons.js";
 
 const WINDOW_SECONDS = 120;
 const KEPT = WINDOW_SECONDS;
@@ -20,7 +21,14 @@ interface Balance {
   debt: number | null;
 }
 
-export function AppDetail({ id, state, waiting }: { id: string; state: State; waiting: ComponentChildren }) {
+interface AppDetailProps {
+  id: string;
+  state: State;
+  traffic: readonly AppPoint[];
+  waiting: ComponentChildren;
+}
+
+export function AppDetail({ id, state, traffic, waiting }: AppDetailProps) {
   const { app } = state;
   const [balances, setBalances] = useState<{ id: string; list: Balance[] }>({ id, list: [] });
   const own = app !== undefined && "app_id" in app && app.app_id === id ? app : undefined;
@@ -54,21 +62,37 @@ export function AppDetail({ id, state, waiting }: { id: string; state: State; wa
       ) : own === undefined ? (
         waiting
       ) : (
-        <Detail app={own} balances={balances.list} />
+        <Detail app={own} balances={balances.list} traffic={traffic} />
       )}
     </>
   );
 }
 
-const balanceLines: ChartLine[] = [
-  { label: "In the bucket", tone: "series-1", filled: false, value: (point) => (point as unknown as Balance).tokens },
-  { label: "On leases", tone: "series-3", value: (point) => (point as unknown as Balance).held },
-  { label: "Debt", tone: "series-bad", value: (point) => (point as unknown as Balance).debt },
+const balanceLines: ChartLine<Balance>[] = [
+  { label: "In the bucket", tone: "series-1", filled: false, value: ({ tokens }) => tokens },
+  { label: "On leases", tone: "series-3", value: ({ held }) => held },
+  { label: "Debt", tone: "series-bad", value: ({ debt }) => debt },
 ];
 
-function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
+const trafficLines: ChartLine<AppPoint>[] = [
+  { label: "Admitted", tone: "series-good", filled: true, value: ({ requests, refused }) => requests - refused },
+  { label: "Refused", tone: "series-bad", filled: true, value: ({ refused }) => refused },
+];
+const trafficLinesWithDryRun: ChartLine<AppPoint>[] = [
+  ...trafficLines,
+  { label: "Would be refused (dry run)", tone: "series-4", value: ({ dry_run }) => dry_run },
+];
+
+interface DetailProps {
+  app: AppReply;
+  balances: Balance[];
+  traffic: readonly AppPoint[];
+}
+
+function Detail({ app, balances, traffic }: DetailProps) {
   const { layers, statistics, config } = app;
   const { l2, l3 } = layers;
+  const hasDryRun = config.dry_run || statistics.dry_run_rejected > 0;
   return (
     <>
       <p class="why card">{app.why}</p>
@@ -88,6 +112,9 @@ function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
               : `${percent(statistics.rejected / statistics.requests)} of requests`
           }
         />
+        {hasDryRun && (
+          <Tile label="Would be refused" value={short(statistics.dry_run_rejected)} note="admitted by a dry run" />
+        )}
         <Tile
           label="In the bucket"
           value={l2 === null ? "unknown" : count(Math.floor(l2.tokens))}
@@ -112,30 +139,28 @@ function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
           note={`without store: ${config.on_store_failure}`}
         />
       </dl>
-      <div class="columns">
+      <div class="charts">
+        <Chart
+          title="Traffic"
+          points={traffic}
+          lines={hasDryRun ? trafficLinesWithDryRun : trafficLines}
+          format={(value) => `${rate(value)}/s`}
+          axisFormat={short}
+        />
         <Chart
           title="Balance, last 2 minutes"
           windowSeconds={WINDOW_SECONDS}
-          points={balances as unknown as HistoryPoint[]}
+          points={balances}
           lines={balanceLines}
           format={(value) => count(Math.floor(value))}
           axisFormat={short}
         />
+      </div>
+      <div class="columns columns-even">
         <div class="stack">
-          <Card title="Refusals by reason">
-            {Object.keys(statistics.refusals).length === 0 ? (
-              <p class="quiet">No request of this app was refused.</p>
-            ) : (
-              <ul class="reasons">
-                {Object.entries(statistics.refusals).map(([code, total]) => (
-                  <li key={code}>
-                    <span>{words(code)}</span>
-                    <span class="num">{count(total)}</span>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </Card>
+          <Reasons reasons={statistics.reasons} empty="No request of this app was refused." />
+        </div>
+        <div class="stack">
           <Costs histogram={statistics.cost_histogram} />
         </div>
       </div>
@@ -150,7 +175,7 @@ function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
                 <span class="refusal-when num">{ago(Date.parse(app.timestamp) - Date.parse(one.timestamp))}</span>
                 <span class="refusal-what">
                   {one.method} <span class="text-faint">cost {count(one.cost)}</span>{" "}
-                  <Badge tone={one.dry_run ? "info" : "warn"}>{words(one.code)}</Badge>
+                  <ReasonBadge code={one.code} limit={one.limit_name} dryRun={one.dry_run} />
                 </span>
                 <span class="refusal-why">{one.explanation}</span>
               </li>

@@ -118,6 +118,7 @@ function Pages({ offset, total, go }: { offset: number; total: number; go(offset
 
 function AppsTable({ reply }: { reply: AppsReply }) {
   const now = Date.parse(reply.timestamp);
+  const hasDryRun = reply.apps.some(({ dry_run_rejected }) => dry_run_rejected > 0);
   return (
     <div class="table-box">
       <table>
@@ -126,6 +127,7 @@ function AppsTable({ reply }: { reply: AppsReply }) {
             <th>App</th>
             <th class="right">Requests</th>
             <th class="right">Refused</th>
+            {hasDryRun && <th class="right">Would be refused</th>}
             <th class="right">Tokens</th>
             <th class="bar-cell wide-only" aria-label="Fill level" />
             <th class="right wide-only">Rate</th>
@@ -144,6 +146,7 @@ function AppsTable({ reply }: { reply: AppsReply }) {
               </td>
               <td class="right num">{short(app.requests)}</td>
               <td class={`right num ${app.rejected > 0 ? "text-bad" : "text-faint"}`}>{short(app.rejected)}</td>
+              {hasDryRun && <td class="right num text-faint">{short(app.dry_run_rejected)}</td>}
               <td class="right num nowrap">
                 {app.l2_tokens === null ? "unknown" : short(Math.floor(app.l2_tokens))}{" "}
                 <span class="text-faint">/ {short(app.burst)}</span>
@@ -159,7 +162,7 @@ function AppsTable({ reply }: { reply: AppsReply }) {
               <td class="wide-only text-faint">
                 {app.last_refusal === null
                   ? "–"
-                  : `${words(app.last_refusal.code)}, ${ago(now - Date.parse(app.last_refusal.timestamp))}`}
+                  : `${lastRefusal(app.last_refusal)}, ${ago(now - Date.parse(app.last_refusal.timestamp))}`}
               </td>
             </tr>
           ))}
@@ -167,4 +170,11 @@ function AppsTable({ reply }: { reply: AppsReply }) {
       </table>
     </div>
   );
+}
+
+type LastRefusal = NonNullable<AppsReply["apps"][number]["last_refusal"]>;
+
+function lastRefusal({ code, limit_name, dry_run }: LastRefusal): string {
+  const by = limit_name === undefined ? "" : ` by ${limit_name}`;
+  return dry_run ? `Would be refused: ${words(code).toLowerCase()}${by}` : `${words(code)}${by}`;
 }

@@ -109,8 +109,6 @@ function Values() {
   );
 }
 
-/** Of a change without parameters. */
-const NO_DETAIL = '{"parameters":{}}';
 const outcomeTones: Record<string, Tone> = { done: "good", refused: "warn", failed: "bad" };
 
 function Changes() {
@@ -120,7 +118,8 @@ function Changes() {
     <Card title="Changes since this service started">
       {reply.entries.length === 0 ? (
         <Empty icon="config" title="Nothing was changed">
-          Changes through this service appear here with their author and reason.
+          Changes through this service appear here with their author and reason, and changes of the configuration by
+          anyone.
         </Empty>
       ) : (
         <ul class="audit">
@@ -128,16 +127,76 @@ function Changes() {
             <li key={`${entry.timestamp} ${i}`}>
               <span class="num text-faint">{new Date(entry.timestamp).toLocaleString("en-GB")}</span>
               <span>
-                <strong>{entry.operator}</strong> {entry.action}{" "}
+                <strong>{entry.operator || "File or store layer"}</strong> {actionText(entry.action)}{" "}
                 <Badge tone={outcomeTones[entry.outcome] ?? "neutral"}>{entry.outcome}</Badge>
                 {entry.reason !== "" && <span class="audit-reason">“{entry.reason}”</span>}
               </span>
-              {entry.detail !== "" && entry.detail !== NO_DETAIL && <code class="audit-detail">{entry.detail}</code>}
+              <ChangeDetail entry={entry} />
             </li>
           ))}
         </ul>
       )}
     </Card>
+  );
+}
+
+const actionTexts: Record<string, string> = {
+  "config.followed": "changed the configuration",
+  "config.put": "wrote the configuration layer",
+  "config.delete": "removed the configuration layer",
+  reload: "reloaded the configuration",
+};
+const actionText = (action: string) => actionTexts[action] ?? action;
+
+type AuditEntry = AuditReply["entries"][number];
+
+/** Parameters that say something: not the whole layer, whose changes are listed. */
+function parametersOf({ detail }: AuditEntry): string[] {
+  const { parameters = {}, why } = JSON.parse(detail) as { parameters?: Record<string, unknown>; why?: string };
+  const shown = Object.entries(parameters)
+    .filter(([, value]) => typeof value !== "object")
+    .map(([name, value]) => `${name}: ${String(value)}`);
+  return why === undefined || why === "" ? shown : [...shown, why];
+}
+
+const SHOWN_CHANGES = 20;
+
+function ChangeDetail({ entry }: { entry: AuditEntry }) {
+  const [isOpen, setOpen] = useState(false);
+  const parameters = parametersOf(entry);
+  const shown = isOpen ? entry.changes : entry.changes.slice(0, SHOWN_CHANGES);
+  return (
+    <div class="audit-detail">
+      {parameters.length > 0 && <p class="quiet">{parameters.join(", ")}</p>}
+      {shown.length > 0 && <Differences changes={shown} />}
+      {entry.changes.length > shown.length && (
+        <button type="button" class="secondary more" onClick={() => setOpen(true)}>
+          Show {count(entry.changes.length - shown.length)} more
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** One line per option: old → new. */
+function Differences({
+  changes,
+}: {
+  changes: readonly { path: string; before: string | null; after: string | null }[];
+}) {
+  return (
+    <ul class="diff">
+      {changes.map(({ path, before, after }) => (
+        <li key={path}>
+          <span class="mono">{path}</span>
+          <span class="mono diff-before">{before ?? "not set"}</span>
+          <span class="diff-arrow" aria-hidden="true">
+            →
+          </span>
+          <span class="mono diff-after">{after ?? "removed"}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -255,15 +314,7 @@ function WhatIfResult({ reply }: { reply: WhatIfReply }) {
         {reply.changes.length === 0 ? (
           <p class="quiet">Equal to the current configuration.</p>
         ) : (
-          <ul class="diff">
-            {reply.changes.slice(0, 200).map(({ path, before, after }) => (
-              <li key={path}>
-                <span class="mono">{path}</span>
-                <span class="mono diff-before">{before ?? "not set"}</span>
-                <span class="mono diff-after">{after ?? "removed"}</span>
-              </li>
-            ))}
-          </ul>
+          <Differences changes={reply.changes.slice(0, 200)} />
         )}
       </Card>
     </>

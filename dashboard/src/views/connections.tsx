@@ -60,7 +60,9 @@ function Connections({ reply, refusals }: { reply: ConnectionsReply; refusals: R
           action={
             <span class="num text-faint">
               {count(route.connections)}
-              {route.limit > 0 ? ` of ${count(route.limit)}` : ""} · {count(route.rejected)} refused
+              {route.limit > 0 ? ` of ${count(route.limit)}` : ""}
+              {route.max_per_client > 0 ? ` · at most ${count(route.max_per_client)} per client` : ""} ·{" "}
+              {count(route.rejected)} refused
             </span>
           }
         >

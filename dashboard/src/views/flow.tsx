@@ -37,7 +37,7 @@ export function FlowView({ state, waiting }: { state: State; waiting: ComponentC
   );
 }
 
-/** The same numbers are in the table below, so screen readers skip the drawing. */
+/** The same numbers are in the table below, so screen readers skip the drawing. On small screens it scrolls sideways. */
 function Diagram({ flow: { cluster, apps, nodes, more_nodes } }: { flow: Flow }) {
   const height = Math.max(apps.length * ROW, nodes.length * NODE_ROW, 160) + 16;
   const appTop = (i: number) => (height - apps.length * ROW) / 2 + i * ROW + ROW / 2;
@@ -46,9 +46,11 @@ function Diagram({ flow: { cluster, apps, nodes, more_nodes } }: { flow: Flow })
   const largest = Math.max(...apps.flatMap(({ leases }) => leases), 1);
   const [left, middle, right] = [0, (WIDTH - COLUMN) / 2, WIDTH - COLUMN];
   return (
-    <section class="card flow" aria-hidden="true">
-      <div class="flow-box">
-        <svg viewBox={`0 0 ${WIDTH} ${height}`} role="presentation">
+    <div class="card flow">
+      <p class="flow-hint quiet">Scroll sideways to see the nodes.</p>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: with a keyboard, a box can only be scrolled if it has the focus */}
+      <section class="flow-box" aria-label="Diagram of the token flow" tabIndex={0}>
+        <svg viewBox={`0 0 ${WIDTH} ${height}`} aria-hidden="true">
           {apps.map((app, i) => (
             <path
               key={app.app_id}
@@ -98,9 +100,9 @@ function Diagram({ flow: { cluster, apps, nodes, more_nodes } }: { flow: Flow })
             />
           ))}
         </svg>
-      </div>
+      </section>
       {more_nodes > 0 && <p class="quiet">and {plural(more_nodes, "more node")} with fewer tokens</p>}
-    </section>
+    </div>
   );
 }
 

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { LimitsReply, LimitUsageReply } from "../../../src/service/operations/contract/contract.js";
 import { useReply } from "../api.js";
-import { ago, count, duration, plural, short } from "../format.js";
+import { ago, count, duration, percent, plural, short } from "../format.js";
 import { Icon } from "../parts/icons.js";
 import { Badge, Bar, Card, Empty, Failure, Loading, PageHead, Search, Tile } from "../parts/parts.js";
 
@@ -39,6 +39,7 @@ export function LimitsView() {
 function Descriptors({ reply, search }: { reply: LimitsReply; search: string }) {
   const found = reply.descriptors.filter(({ name }) => name.includes(search));
   const now = Date.parse(reply.timestamp);
+  const hasDryRun = found.some(({ dry_run_rejected }) => dry_run_rejected > 0);
   return (
     <Card title={`${plural(found.length, "rate limit")} of Envoy`}>
       {found.length === 0 ? (
@@ -52,6 +53,7 @@ function Descriptors({ reply, search }: { reply: LimitsReply; search: string }) 
                 <th class="right">Rate</th>
                 <th class="right">Requests</th>
                 <th class="right">Refused</th>
+                {hasDryRun && <th class="right">Would be refused</th>}
                 <th class="wide-only">Last refusal</th>
               </tr>
             </thead>
@@ -64,6 +66,7 @@ function Descriptors({ reply, search }: { reply: LimitsReply; search: string }) 
                   <td class="right num nowrap">{one.rate}</td>
                   <td class="right num">{short(one.requests)}</td>
                   <td class={`right num ${one.rejected > 0 ? "text-bad" : "text-faint"}`}>{short(one.rejected)}</td>
+                  {hasDryRun && <td class="right num text-faint">{short(one.dry_run_rejected)}</td>}
                   <td class="wide-only text-faint">
                     {one.last_refusal === null ? "–" : ago(now - Date.parse(one.last_refusal))}
                   </td>
@@ -78,6 +81,7 @@ function Descriptors({ reply, search }: { reply: LimitsReply; search: string }) 
 }
 
 function LimitsTable({ limits }: { limits: LimitsReply["limits"] }) {
+  const hasDryRun = limits.some(({ decisions }) => decisions !== null && decisions.dry_run_rejected > 0);
   return (
     <div class="table-box">
       <table>
@@ -86,12 +90,15 @@ function LimitsTable({ limits }: { limits: LimitsReply["limits"] }) {
             <th>Limit</th>
             <th>Key</th>
             <th class="right">Rate</th>
-            <th class="right">Burst</th>
+            <th class="right wide-only">Burst</th>
+            <th class="right">Requests</th>
+            <th class="right">Refused</th>
+            {hasDryRun && <th class="right">Would be refused</th>}
             <th class="wide-only">Counts</th>
           </tr>
         </thead>
         <tbody>
-          {limits.map(({ limit, key, rate, burst, count: counts, dry_run }) => (
+          {limits.map(({ limit, key, rate, burst, count: counts, dry_run, decisions }) => (
             <tr key={limit}>
               <td>
                 <a class="id" href={`#/limits/${encodeURIComponent(limit)}`}>
@@ -99,9 +106,14 @@ function LimitsTable({ limits }: { limits: LimitsReply["limits"] }) {
                 </a>{" "}
                 {dry_run && <Badge tone="info">dry run</Badge>}
               </td>
-              <td class="mono">{key.join(", ")}</td>
+              <td class="mono nowrap">{key.join(", ") || "all requests"}</td>
               <td class="right num nowrap">{rate}</td>
-              <td class="right num">{short(burst)}</td>
+              <td class="right num wide-only">{short(burst)}</td>
+              <td class="right num">{short(decisions?.requests)}</td>
+              <td class={`right num ${(decisions?.rejected ?? 0) > 0 ? "text-bad" : "text-faint"}`}>
+                {short(decisions?.rejected)}
+              </td>
+              {hasDryRun && <td class="right num text-faint">{short(decisions?.dry_run_rejected)}</td>}
               <td class="wide-only">{counts === "cost" ? "cost" : "requests"}</td>
             </tr>
           ))}
@@ -142,10 +154,11 @@ export function LimitDetail({ name }: { name: string }) {
           <dl class="tiles">
             <Tile
               label="Key"
-              value={reply.key.join(", ")}
+              value={reply.key.join(", ") || "none"}
               note={`counts ${reply.count === "cost" ? "cost" : "requests"}`}
             />
             <Tile label="Rate" value={reply.rate} note={`burst ${short(reply.burst)}`} />
+            {reply.decisions !== null && <Decisions decisions={reply.decisions} isDryRun={reply.dry_run} />}
             <Tile label="Values in use" value={count(reply.in_use)} note="reported lately by live nodes" />
           </dl>
           {reply.why !== "" && <p class="why card">{reply.why}</p>}
@@ -169,6 +182,28 @@ export function LimitDetail({ name }: { name: string }) {
             )}
           </Card>
         </>
+      )}
+    </>
+  );
+}
+
+interface DecisionsProps {
+  decisions: NonNullable<LimitUsageReply["decisions"]>;
+  isDryRun: boolean;
+}
+
+function Decisions({ decisions: { requests, rejected, dry_run_rejected }, isDryRun }: DecisionsProps) {
+  return (
+    <>
+      <Tile label="Requests" value={short(requests)} note="since the gateways started" />
+      <Tile
+        label="Refused"
+        value={short(rejected)}
+        tone={rejected > 0 ? "warn" : "neutral"}
+        note={requests === 0 ? "no requests" : `${percent(rejected / requests)} of requests`}
+      />
+      {(isDryRun || dry_run_rejected > 0) && (
+        <Tile label="Would be refused" value={short(dry_run_rejected)} note="admitted by a dry run" />
       )}
     </>
   );

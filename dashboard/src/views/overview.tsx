@@ -1,35 +1,43 @@
 /** Overview: what the whole service does now and did in the last 15 minutes. */
 import type { HistoryPoint, State } from "../../../src/service/dashboard/contract.js";
-import { layerOf } from "../../../src/service/metrics/labels.js";
-import { ago, count, latency, percent, plural, rate, short, words } from "../format.js";
+import { layerNames } from "../../../src/service/metrics/labels.js";
+import { ago, count, latency, percent, plural, rate, short } from "../format.js";
 import { Chart, type ChartLine } from "../parts/chart.js";
-import { Badge, Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
+import { Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
+import { ReasonBadge, Reasons } from "../parts/reasons.js";
 
-const traffic: ChartLine[] = [
+const traffic: ChartLine<HistoryPoint>[] = [
   { label: "Admitted", tone: "series-good", filled: true, value: ({ admitted }) => admitted },
   { label: "Refused", tone: "series-bad", filled: true, value: ({ refused }) => refused },
 ];
+/** Only if there are dry runs. */
+const trafficWithDryRun: ChartLine<HistoryPoint>[] = [
+  ...traffic,
+  { label: "Would be refused (dry run)", tone: "series-4", value: ({ dry_run }) => dry_run },
+];
 
-const layerTones: Record<string, string> = {
+const layerTones: Record<(typeof layerNames)[number], string> = {
   L1: "series-1",
   L2: "series-2",
   L3: "series-3",
   emergency: "series-bad",
   store: "series-4",
   identity: "series-5",
+  limit: "series-6",
 };
-const layers: ChartLine[] = Object.entries(layerTones).map(([label, tone]) => ({
-  label,
-  tone,
-  value: ({ refusals }) =>
-    Object.entries(refusals).reduce((sum, [code, refused]) => (layerOf(code) === label ? sum + refused : sum), 0),
-}));
+const layers = layerNames.map(
+  (layer): ChartLine<HistoryPoint> => ({
+    label: layer === "limit" ? "limits" : layer,
+    tone: layerTones[layer],
+    value: (point) => point.layers[layer] ?? 0,
+  }),
+);
 
-const decisions: ChartLine[] = [
+const decisions: ChartLine<HistoryPoint>[] = [
   { label: "P50", tone: "series-1", value: ({ decision }) => decision.p50_ms },
   { label: "P99", tone: "series-2", value: ({ decision }) => decision.p99_ms },
 ];
-const storeCalls: ChartLine[] = [
+const storeCalls: ChartLine<HistoryPoint>[] = [
   { label: "P50", tone: "series-1", value: ({ store }) => store.p50_ms },
   { label: "P99", tone: "series-2", value: ({ store }) => store.p99_ms },
 ];
@@ -49,6 +57,7 @@ export function Overview({ state, points }: { state: State; points: readonly His
   const share = rates === null || rates.requests === 0 ? null : rates.refused / rates.requests;
   const latestOf = (pick: (point: HistoryPoint) => number | null) =>
     points.reduceRight<number | null>((found, point) => found ?? pick(point), null);
+  const hasDryRun = status.statistics.dry_run_rejected > 0;
   const p50 = rates?.decision.p50_ms ?? latestOf(({ decision }) => decision.p50_ms);
   const p99 = rates?.decision.p99_ms ?? latestOf(({ decision }) => decision.p99_ms);
   return (
@@ -72,8 +81,16 @@ export function Overview({ state, points }: { state: State; points: readonly His
           value={rate(rates?.refused)}
           unit="/s"
           tone={share !== null && share > 0 ? "warn" : "neutral"}
-          note={share === null ? "no requests" : `${percent(share)} of requests`}
+          note={`${short(status.statistics.rejected_requests)} in total${share === null ? "" : `, ${percent(share)} now`}`}
         />
+        {hasDryRun && (
+          <Tile
+            label="Would be refused"
+            value={rate(rates?.dry_run)}
+            unit="/s"
+            note={`${short(status.statistics.dry_run_rejected)} in total, dry run`}
+          />
+        )}
         <Tile label="Decision time P99" value={latency(p99)} note={`P50 ${latency(p50)}`} />
         <Tile
           label="Store latency P99"
@@ -88,7 +105,13 @@ export function Overview({ state, points }: { state: State; points: readonly His
         <Tile label="Decided locally" value={percent(rates?.local ?? null)} note={`${rate(rates?.syncs)} syncs/s`} />
       </dl>
       <div class="charts">
-        <Chart title="Traffic" points={points} lines={traffic} format={perSecond} axisFormat={tick} />
+        <Chart
+          title="Traffic"
+          points={points}
+          lines={hasDryRun ? trafficWithDryRun : traffic}
+          format={perSecond}
+          axisFormat={tick}
+        />
         <Chart title="Refusals by layer" points={points} lines={layers} format={perSecond} axisFormat={tick} />
         <Chart title="Decision time" {...latencyChart} points={points} lines={decisions} />
         <Chart title="Store latency" {...latencyChart} points={points} lines={storeCalls} />
@@ -96,22 +119,7 @@ export function Overview({ state, points }: { state: State; points: readonly His
       <div class="columns">
         <div class="stack">
           <BusiestApps overview={overview} />
-          <Card title="Refusals by reason">
-            {overview.refusals.length === 0 ? (
-              <p class="quiet">Nothing was refused since the gateways started.</p>
-            ) : (
-              <ul class="reasons">
-                {overview.refusals.map(({ code, layer, total }) => (
-                  <li key={code}>
-                    <span>
-                      {words(code)} <Badge tone="neutral">{layer}</Badge>
-                    </span>
-                    <span class="num">{count(total)}</span>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </Card>
+          <Reasons reasons={overview.refusals} empty="Nothing was refused since the gateways started." />
         </div>
         <Card title="Cluster">
           <Bar
@@ -136,7 +144,7 @@ export function Overview({ state, points }: { state: State; points: readonly His
             />
             <Fact name="Client connections" value={count(status.connections)} />
             <Fact name="Degradation level" value={String(status.degradation_level)} />
-            <Fact name="Emergency" value={status.emergency_mode ? "active" : "off"} />
+            <Fact name="Emergency" value={emergencyText(status)} />
             <Fact
               name="Store"
               value={`${store.kind}, ${status.redis.connected_nodes} of ${plural(status.redis.cluster_nodes, "server")}`}
@@ -155,6 +163,11 @@ export function Overview({ state, points }: { state: State; points: readonly His
   );
 }
 
+function emergencyText({ emergency_mode, emergency }: State["overview"]["status"]): string {
+  if (emergency_mode) return "active";
+  return emergency.bursts_stopped ? "off, bursts stopped" : "off";
+}
+
 function Fact({ name, value }: { name: string; value: string }) {
   return (
     <div>
@@ -166,6 +179,7 @@ function Fact({ name, value }: { name: string; value: string }) {
 
 function BusiestApps({ overview: { busiest, apps_total } }: { overview: State["overview"] }) {
   const most = Math.max(...busiest.map(({ requests }) => requests), 1);
+  const hasDryRun = busiest.some(({ total_dry_run }) => total_dry_run > 0);
   return (
     <Card title="Busiest apps" action={<a href="#/apps">{plural(apps_total, "app")}</a>}>
       {busiest.length === 0 ? (
@@ -181,6 +195,7 @@ function BusiestApps({ overview: { busiest, apps_total } }: { overview: State["o
                 <th class="wide-only" aria-label="Share of the busiest" />
                 <th class="right">Requests/s</th>
                 <th class="right">Refused/s</th>
+                {hasDryRun && <th class="right">Would refuse/s</th>}
                 <th class="right">Total</th>
               </tr>
             </thead>
@@ -197,6 +212,7 @@ function BusiestApps({ overview: { busiest, apps_total } }: { overview: State["o
                   </td>
                   <td class="right num">{rate(app.requests)}</td>
                   <td class={`right num ${app.refused > 0 ? "text-bad" : "text-faint"}`}>{rate(app.refused)}</td>
+                  {hasDryRun && <td class="right num text-faint">{rate(app.dry_run)}</td>}
                   <td class="right num">{short(app.total)}</td>
                 </tr>
               ))}
@@ -227,7 +243,7 @@ function RecentRefusals({ overview: { recent_refusals, status } }: { overview: S
                     {one.app_id}
                   </a>
                 )}{" "}
-                <Badge tone={one.dry_run ? "info" : "warn"}>{words(one.code)}</Badge>
+                <ReasonBadge code={one.code} limit={one.limit_name} dryRun={one.dry_run} />
               </span>
               <span class="refusal-why">{one.explanation || `${one.method}, cost ${count(one.cost)}`}</span>
             </li>
