@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check scenarios bench compare docs screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench bench-against compare docs screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -14,11 +14,9 @@ $(INSTALLED): | $(OTHER_NODE)
 endif
 
 # Folders are listed with their files: a folder gets a new time when a file in it is removed.
-LUA_SOURCES := $(shell find build/. src/core src/engine src/scripts src/planes/lua src/planes/nginx src/planes/envoy) \
-	src/store/function-library.ts
-JS_SOURCES := tsconfig.json tsconfig.dist.json $(shell find src)
-# Types and functions that the dashboard shares with the service, besides its own sources.
-DASHBOARD_SOURCES := $(shell find dashboard) src/service/dashboard/contract.ts src/service/metrics/labels.ts src/core/codes.ts
+JS_SOURCES := tsconfig.json tsconfig.dist.json build/remove-stale.sh $(shell find src)
+# Besides these, the Lua bundles and the dashboard depend on what they import. Their builds write it to files that are included below.
+DASHBOARD_SOURCES := $(shell find dashboard)
 LUA := dist/.built/lua
 JS := dist/.built/js
 DASHBOARD := dist/.built/dashboard
@@ -35,7 +33,7 @@ quick: tools check build ## Check, then run the unit and contract tests: under t
 test: tools check build ## Check, then run all tests with coverage; NODE=24 uses that Node
 	@npm run --silent test
 
-check: $(INSTALLED) ## Check types, style, module structure and portable code
+check: $(LUA) ## Check types, style, module structure and portable code
 	@npm run --silent check
 
 monitoring: $(INSTALLED) ## Write the rules, dashboards and Alertmanager configuration in monitoring/ from build/monitoring
@@ -64,7 +62,7 @@ deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, T
 sbom: $(INSTALLED) ## Write the CycloneDX SBOM of the npm package to .cache/sbom.cdx.json
 	@build/sbom.sh .cache/sbom.cdx.json
 
-release: build ## Run the release checklist, then commit and tag VERSION=1.2.3; nothing is published
+release: build ## Commit VERSION=1.2.3, run all checks on a clean clone of that commit, then tag it; nothing is published
 	@deploy/test/ensure-tools.sh helm
 	@node_modules/.bin/tsx build/release.ts prepare "$(VERSION)"
 
@@ -77,6 +75,9 @@ scenarios: tools build ## Run all scenarios with several shards on every kind of
 
 bench: build ## Run the benchmarks; writes their part of docs/reference/performance.md. ONLY="name name" runs some
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
+
+bench-against: build ## Compare this tree with the commit REV=… in alternating rounds, on a quiet machine; ONLY="nginx gateway grant" selects some
+	@node_modules/.bin/tsx bench/against.ts "$(REV)" $(ONLY)
 
 screenshots: tools build ## Take the screenshots of the dashboard in docs/images again, on a quiet machine; ONLY="overview flow" selects views
 	@node_modules/.bin/tsx build/screenshots.ts $(ONLY)
@@ -105,20 +106,24 @@ clean: ## Remove everything that was generated
 	rm -rf dist coverage test-results.json .cache/*.tsbuildinfo
 
 # A stamp gets the time at which the build started, so that a file saved during the build is built again.
-$(LUA): $(INSTALLED) $(LUA_SOURCES)
+$(LUA): $(INSTALLED) $(LUA).d
 	@mkdir -p $(@D) && touch $@.started
 	@npm run --silent build:lua
-	@mv $@.started $@
+	@touch -r $@.started $@.d && mv $@.started $@
 
 $(JS): $(INSTALLED) $(JS_SOURCES)
 	@mkdir -p $(@D) && touch $@.started
 	@npm run --silent build:js
 	@mv $@.started $@
 
-$(DASHBOARD): $(INSTALLED) $(DASHBOARD_SOURCES)
+$(DASHBOARD): $(INSTALLED) $(DASHBOARD_SOURCES) $(DASHBOARD).d
 	@mkdir -p $(@D) && touch $@.started
 	@npm run --silent build:dashboard
-	@mv $@.started $@
+	@touch -r $@.started $@.d && mv $@.started $@
+
+# Written by the builds. If it is missing, make builds.
+$(LUA).d $(DASHBOARD).d: ;
+-include $(LUA).d $(DASHBOARD).d
 
 # Installing takes minutes, so it happens once per lock file. No package needs its install script.
 $(INSTALLED): package-lock.json

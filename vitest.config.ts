@@ -1,4 +1,4 @@
-/** How the tests run: three files at a time, against real servers, with line coverage of the code that also runs as Lua. */
+/** How the tests run: four files at a time, against real servers, with line coverage of the code that also runs as Lua. */
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -17,8 +17,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     exclude: ["test/deploy/**", "test/monitoring/**"],
-    // On two cores: the long files mostly wait. More at a time would make the servers slow, of which some start whole Redis clusters.
-    maxWorkers: 3,
+    // On two cores: the long files mostly wait. More at a time would make the servers slow, and some tests start whole Redis clusters.
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     // Long enough for a busy machine: only a test that hangs should reach them.
     testTimeout: 180_000,

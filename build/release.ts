@@ -1,6 +1,6 @@
 /** `make release VERSION=1.2.3` and `make release-files TAG=v1.2.3`. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { CHART, packageVersion } from "./deploy/values.js";
 import { fromRoot } from "./paths.js";
 import { notesOf } from "./release/changelog.js";
@@ -20,6 +20,10 @@ function releaseFiles(tag: string): void {
   run("build/sbom.sh", `${folder}/sbom.cdx.json`);
   run("npm", "pack", "--pack-destination", folder);
   run(".cache/deploy/helm/bin/helm", "package", CHART, "--destination", `${folder}/chart`);
+  for (const machine of ["amd64", "arm64"]) {
+    run("build/envoy-module.sh", machine);
+    copyFileSync(fromRoot(`.cache/envoy-module/${machine}/libtollgate.so`), `${folder}/libtollgate-${machine}.so`);
+  }
   console.log(readdirSync(folder, { recursive: true }).join("\n"));
 }
 

@@ -12,7 +12,14 @@ export function needs(missing: string): string {
 }
 
 /** What takes too long for every run, or what the machine may not allow. Tests that need it may be skipped; they are named. */
-const OPTIONAL = ["make test-deploy", "make deploy-tools", "terraform", "containers", "mount namespaces"];
+const OPTIONAL = [
+  "make test-deploy",
+  "make deploy-tools",
+  "terraform",
+  "containers",
+  "mount namespaces",
+  "build/ensure-arm64.sh",
+];
 
 /** The fields used of vitest's JSON report. */
 export interface TestReport {

@@ -128,7 +128,7 @@ function alpine(): Files {
   const stages = text
     .slice(from, to)
     .replace(/^ARG NODE_IMAGE=.*$/m, `ARG NODE_IMAGE=${base}`)
-    .replace(/^ARG ENVOY_IMAGE=.*\n/m, "");
+    .replace(/^# An Envoy .*\nARG ENVOY_IMAGE=.*\n/m, "");
   return new Map([[`${path}.alpine`, `# ${note(path)}\n# The service on Alpine.\n${stages}`]]);
 }
 

@@ -76,7 +76,8 @@ export function alerts(time: Duration) {
       for: MINUTE,
       severity: "critical",
       summary: "Emergency in {{ $labels.cluster_id }}: limits depend on the priority of the app",
-      description: "Started by an operator, or by 95 % usage of the cluster. Apps of priority 3 and above are blocked.",
+      description:
+        "Started by an operator, or because the cluster could not pay the apps' own rates. Priority 3 and above is blocked.",
     },
     TollgateDrift: {
       expr: `${increase("ratelimit_reconcile_corrections_total", time(30 * MINUTE))} > 0`,

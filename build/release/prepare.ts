@@ -1,62 +1,84 @@
 /**
- * `make release VERSION=1.2.3`: the release checklist, up to a commit and a tag on this machine. Nothing is pushed or published; pushing the tag
- * starts .github/workflows/release.yml.
+ * `make release VERSION=1.2.3`: the release checklist, up to a tag on this machine. First comes the version commit, then all checks on a
+ * clean clone of exactly this commit, then the tag. Nothing is pushed or published; pushing the tag starts .github/workflows/release.yml.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { notesOf, promote, requireNext } from "./changelog.js";
+import { cloneOf } from "./clean-clone.js";
 
 export interface ReleaseOptions {
   version: string;
   /** Working tree of the repository. */
   root: string;
   date: string;
-  /** Commands that must succeed before anything changes: tests and checks. */
+  /** Commands that must succeed in the clone before the commit gets its tag. */
   checks: string[][];
   /** Commands that derive files from the version. */
   derive: string[][];
   log(line: string): void;
 }
 
-export function prepareRelease({ version, root, date, checks, derive, log }: ReleaseOptions): void {
+export function prepareRelease(options: ReleaseOptions): void {
+  const { version, root, log } = options;
   const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8" }).trim();
-  const run = ([command, ...args]: string[]) => execFileSync(command!, args, { cwd: root, stdio: "inherit" });
-  const file = (name: string) => join(root, name);
+  const read = (name: string) => readFileSync(join(root, name), "utf8");
   const tag = `v${version}`;
 
-  const { version: current } = JSON.parse(readFileSync(file("package.json"), "utf8")) as { version: string };
-  const changelog = readFileSync(file("CHANGELOG.md"), "utf8");
-  requireNext(current, version, git("tag", "--list", "v*") === "");
   if (git("status", "--porcelain") !== "") throw new Error("there are uncommitted changes");
   if (git("tag", "--list", tag) !== "") throw new Error(`the tag ${tag} exists`);
-  const promoted = promote(changelog, version, date);
-  log(`[x] working tree clean, ${tag} is free, CHANGELOG.md has changes`);
+  log(`[x] working tree clean, ${tag} is free`);
 
-  for (const check of checks) {
-    log(`[ ] ${check.join(" ")}`);
-    run(check);
-    log(`[x] ${check.join(" ")}`);
-  }
+  const { version: current } = JSON.parse(read("package.json")) as { version: string };
+  // An earlier run made the version commit, but a check failed.
+  const isCommitted = current === version && read("CHANGELOG.md").includes(`\n## ${version} `);
+  if (isCommitted) log(`[x] version ${version} is committed already`);
+  else commitVersion(options, current, git);
 
-  writeFileSync(file("CHANGELOG.md"), promoted);
+  const commit = git("rev-parse", "HEAD");
+  checkCommit(options, commit);
+
+  // By default, git removes lines with # from the message: the headings of the notes.
+  const message = `Release ${version}\n\n${notesOf(git("show", `${commit}:CHANGELOG.md`), version)}`;
+  git("tag", "--annotate", tag, "--cleanup", "whitespace", "--message", message, commit);
+  log(`[x] tag ${tag} on ${commit.slice(0, 7)}`);
+}
+
+function commitVersion(
+  { version, root, date, derive, log }: ReleaseOptions,
+  current: string,
+  git: (...args: string[]) => string,
+): void {
+  requireNext(current, version, git("tag", "--list", "v*") === "");
+  const run = ([command, ...args]: string[]) => execFileSync(command!, args, { cwd: root, stdio: "inherit" });
+  const changelog = join(root, "CHANGELOG.md");
+  const promoted = promote(readFileSync(changelog, "utf8"), version, date);
+  writeFileSync(changelog, promoted);
   if (version !== current) run(["npm", "version", version, "--no-git-tag-version", "--ignore-scripts"]);
   for (const command of derive) run(command);
-  log(`[x] version ${version} in package.json, and in all files derived from it`);
-
   git("add", "--all");
   git("commit", "--quiet", "--message", `Release ${version}`);
-  // By default, git removes lines with # from the message: the headings of the notes.
-  git(
-    "tag",
-    "--annotate",
-    tag,
-    "--cleanup",
-    "whitespace",
-    "--message",
-    `Release ${version}\n\n${notesOf(promoted, version)}`,
-  );
-  log(`[x] commit and tag ${tag}`);
+  log(`[x] commit of version ${version}, with CHANGELOG.md and all files derived from it`);
+}
+
+function checkCommit({ version, root, checks, log }: ReleaseOptions, commit: string): void {
+  const clone = cloneOf(root, commit);
+  log(`[x] clean clone of ${commit.slice(0, 7)} in ${clone.folder}`);
+  for (const check of checks) {
+    log(`[ ] ${check.join(" ")}`);
+    try {
+      clone.run(check);
+    } catch (error) {
+      throw new Error(`${(error as Error).message}
+
+The commit ${commit.slice(0, 7)} has no tag, because "${check.join(" ")}" failed in ${clone.folder}.
+To repair it: commit a fix on top, then make release VERSION=${version} again, which checks and tags that commit.
+To undo: git reset --hard ${commit.slice(0, 7)}~1`);
+    }
+    log(`[x] ${check.join(" ")}`);
+  }
+  clone.remove();
 }
 
 /** What remains of the checklist. */

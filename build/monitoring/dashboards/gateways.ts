@@ -98,6 +98,31 @@ export const gateways = () =>
             ],
           },
           {
+            title: "Connections closed because there were too many",
+            unit: "ops",
+            show: [
+              [
+                rate("ratelimit_connections_shed_total", { by: ["instance", "listener", "reason"] }),
+                "{{instance}} {{listener}} {{reason}}",
+              ],
+            ],
+          },
+          {
+            title: "Data planes above their budget",
+            unit: "reqps",
+            show: [
+              [
+                rate("ratelimit_plane_budget_refusals_total", { by: ["instance", "budget"] }),
+                "{{instance}} {{budget}}",
+              ],
+            ],
+          },
+          {
+            title: "Errors in background work",
+            unit: "ops",
+            show: [[rate("ratelimit_background_errors_total", { by: ["instance", "task"] }), "{{instance}} {{task}}"]],
+          },
+          {
             title: "Failed TLS handshakes",
             unit: "ops",
             show: [
@@ -105,6 +130,18 @@ export const gateways = () =>
                 rate("ratelimit_tls_handshake_failures_total", { by: ["instance", "listener"] }),
                 "{{instance}} {{listener}}",
               ],
+            ],
+          },
+          {
+            title: "Lost log lines",
+            unit: "ops",
+            show: [[rate("ratelimit_log_lines_lost_total", { by: ["instance"] }), "{{instance}}"]],
+          },
+          {
+            title: "Replaced workers",
+            unit: "ops",
+            show: [
+              [rate("ratelimit_worker_restarts_total", { by: ["instance", "reason"] }), "{{instance}} {{reason}}"],
             ],
           },
           {

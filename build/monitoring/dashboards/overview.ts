@@ -30,6 +30,12 @@ export const overview = () =>
             show: [[max("ratelimit_degradation_level"), "level"]],
           },
           { title: "Emergency", stat: { red: 1 }, show: [[max("ratelimit_emergency_mode"), "emergency"]] },
+          {
+            title: "Bursts stopped",
+            description: "1: 95 % of L1 are used, so apps get their own rates only. Not an emergency yet.",
+            stat: { red: 1 },
+            show: [[max("ratelimit_bursts_stopped"), "stopped"]],
+          },
           { title: "Live nodes", stat: {}, show: [[max("ratelimit_live_nodes"), "live"]] },
           {
             title: "Dead nodes",
@@ -70,7 +76,8 @@ export const overview = () =>
           },
           {
             title: "Refusals by layer and reason",
-            description: "L1: cluster. L2: app. L3: node. identity: the app is unknown. store: without the store.",
+            description:
+              "L1: cluster. L2: app. L3: node. limit: one of limits. identity: the app is unknown. store: without the store.",
             unit: "reqps",
             show: [[rate("ratelimit_refusals_total", { by: ["layer", "reason"] }), "{{layer}} {{reason}}"]],
           },
