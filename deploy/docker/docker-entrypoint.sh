@@ -4,7 +4,7 @@
 #   serve    validate the configuration and run the service (default of the service image)
 #   nginx    render and validate the configuration of nginx, and run it (default of the nginx image)
 #   envoy    the same for Envoy (default of the Envoy image)
-#   health   exit code 0 if what runs in this container is live ("health") or ready ("health ready")
+#   health   exit code 0 if what runs in this container is live ("health"), ready ("health ready") or, for a service, serving
 #   drain    before a container is stopped: make Envoy fail its health checks, then wait for DRAIN_SECONDS (default 5), so
 #            that no new connections arrive
 #   other    any command of tollgate, for example "check-config FILE"
@@ -12,7 +12,9 @@
 # Arguments after nginx and envoy are passed to `tollgate render`. Variables:
 #   TOLLGATE_CONFIG          the configuration (default /etc/tollgate/tollgate.yaml)
 #   TOLLGATE_SERVICES        control listeners of the services for nginx and Envoy: "host:port host:port"
-#   TOLLGATE_ENVOY_SERVICES  their listeners for Envoy
+#   TOLLGATE_ENVOY_MODE      lua (default): Envoy decides in its Lua filter. module: in its dynamic module. rls: it calls the services
+#                            for each request
+#   TOLLGATE_ENVOY_SERVICES  except for module: the listeners of the services for Envoy
 #   TOLLGATE_WORKERS         worker processes of nginx, threads of Envoy (default 2)
 #   TOLLGATE_WATCH_SECONDS   how often nginx and Envoy are checked for a changed configuration or DNS answer (default 5)
 #   NAME_FILE                a file with the value of NAME, for secrets
@@ -50,10 +52,13 @@ render() {
   if [ "$plane" = nginx ]; then
     server=$(name_server)
     [ -z "$server" ] || set -- --resolver "$server" "$@"
+    # Not root: nginx cannot raise this limit.
+    files=$(ulimit -Hn)
+    [ "$files" = unlimited ] || set -- --open-files "$files" "$@"
     tollgate render nginx --run "$to" --status 0.0.0.0:9146 "$@" >/dev/null
   else
     for service in ${TOLLGATE_ENVOY_SERVICES:-}; do set -- "$@" --envoy-service "$service"; done
-    tollgate render envoy --listen 0.0.0.0:8080 "$@" >/dev/null
+    tollgate render envoy --mode "${TOLLGATE_ENVOY_MODE:-lua}" --listen 0.0.0.0:8080 "$@" >/dev/null
   fi
 }
 

@@ -69,7 +69,8 @@ if ! podman image exists localhost/base/alpine; then
   "$root/deploy/test/ensure-python-tools.sh" alpine --platform "musllinux_1_2_$(uname -m)"
   stand_in node-alpine localhost/base/alpine "$cache/python-alpine"
 fi
-envoy=${TOLLGATE_ENVOY:-$(ls "$root"/.cache/envoy/*/envoy/_bin/envoy 2>/dev/null || true)}
+# The newest one.
+envoy=${TOLLGATE_ENVOY:-$(ls "$root"/.cache/envoy/*/envoy/_bin/envoy 2>/dev/null | sort -V | tail -n 1 || true)}
 if [ -n "$envoy" ] && ! podman image exists localhost/base/envoy; then
   mkdir -p "$cache/envoy"
   cp -L "$envoy" "$cache/envoy/envoy"

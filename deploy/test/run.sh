@@ -45,6 +45,7 @@ if [ -n "$TOLLGATE_NO_CONTAINERS" ]; then
 else
   step "images" deploy/test/images.sh
 fi
+step "arm64" build/ensure-arm64.sh || unavailable "AN EMULATOR FOR ARM64 IS" "see above" "Envoy's module for arm64"
 missing=$(deploy/test/ensure-go-tool.sh --missing | tr '\n' ' ')
 [ -z "$missing" ] || unavailable "TOOLS WRITTEN IN GO ARE" "run \`make deploy-tools\` once (half an hour); missing: $missing" "What needs them"
 command -v terraform >/dev/null 2>&1 || unavailable "terraform IS" "install 1.9 or later" "What needs it"
