@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from "../test/support/redis-server.js";
 import { cpuNs } from "./support/cpu-time.js";
 import { ratelimitBinary, startRatelimit } from "./support/ratelimit-service.js";
 
-export type SideName = "bare" | "empty-lua" | "lua" | "rls" | "ratelimit";
+export type SideName = "bare" | "module" | "lua" | "rls" | "ratelimit";
 
 export interface EnvoySide {
   url: string;
@@ -37,19 +37,17 @@ upstreams: { backend: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
 
-/** The same Envoy without the Lua filter. */
+/** The same Envoy without limits. */
 export function bareEnvoy(text: string, name: string): string {
   if (name !== "envoy.yaml") return text;
   const bootstrap = parse(text);
   const manager = bootstrap.static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
   delete manager.access_log;
-  manager.http_filters = manager.http_filters.filter(({ name: filter }: { name: string }) => !filter.endsWith(".lua"));
+  manager.http_filters = manager.http_filters.filter(
+    ({ name: filter }: { name: string }) => !/\.(lua|dynamic_modules)$/.test(filter),
+  );
   return JSON.stringify(bootstrap);
 }
-
-/** An empty filter with both hooks: the fixed cost of Lua in Envoy. */
-const empty = (text: string, name: string) =>
-  name === "tollgate.lua" ? "function envoy_on_request(handle) end\nfunction envoy_on_response(handle) end\n" : text;
 
 /** Responds to every request with one kilobyte. */
 const answering = (text: string, name: string) => {
@@ -88,8 +86,8 @@ export async function startSides(): Promise<EnvoySides> {
       sides.set(name, sideOf(envoy, [...asked, redis.pid]));
     };
     await add("bare", { edit: bareEnvoy }, []);
-    await add("empty-lua", { edit: empty }, []);
-    await add("lua", {}, ours);
+    await add("module", { mode: "module" }, ours);
+    await add("lua", { mode: "lua" }, ours);
     await add("rls", { mode: "rls" }, ours);
     const binary = ratelimitBinary();
     if (binary !== undefined) {

@@ -1,4 +1,4 @@
-/** Compares Envoy with the Lua filter and with the rate limit service to bare Envoy and to envoyproxy/ratelimit. */
+/** Compares Envoy with the dynamic module, the Lua filter and the rate limit service to bare Envoy and to envoyproxy/ratelimit. */
 import { findEnvoy } from "../test/support/find-envoy.js";
 import { type RedisServer, scriptCalls } from "../test/support/redis-server.js";
 import { type EnvoySide, type SideName, startSides } from "./envoy-sides.js";
@@ -6,7 +6,7 @@ import { atLeast, below, noBudget, type Result, result } from "./results.js";
 import { median } from "./rounds.js";
 import { load } from "./support/wrk.js";
 
-const ROUNDS = 5;
+const ROUNDS = 9;
 /** Not counted: V8 needs several seconds of load until it has compiled the service. */
 const WARM_UP_ROUNDS = 5;
 const SECONDS = 1;
@@ -70,7 +70,12 @@ function resultsOf(rounds: Round[], names: SideName[]): Result[] {
   const serviceCpu = (a: SideName, b: SideName) => of((round) => serviceUs(round[a]!) / serviceUs(round[b]!));
   const beside = names.includes("ratelimit")
     ? [
-        result("envoy-lua-ratelimit", speed("lua", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(3)),
+        result(
+          "envoy-module-ratelimit",
+          speed("module", "ratelimit"),
+          "÷ envoyproxy/ratelimit, requests/s",
+          atLeast(3.5),
+        ),
         result("envoy-rls-ratelimit", speed("rls", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(1.25)),
         result("envoy-rls-ratelimit-cpu", cpu("rls", "ratelimit"), "÷ envoyproxy/ratelimit, CPU per request", noBudget),
         result(
@@ -82,14 +87,20 @@ function resultsOf(rounds: Round[], names: SideName[]): Result[] {
       ]
     : [];
   return [
-    result("envoy-lua", speed("lua", "bare"), "÷ bare Envoy, requests/s", atLeast(0.75)),
+    result("envoy-module", speed("module", "bare"), "÷ bare Envoy, requests/s", atLeast(0.9)),
+    result(
+      "envoy-module-extra-us",
+      of((round) => round.module!.allUs - round.bare!.allUs),
+      "µs of CPU per request beyond bare Envoy: Envoy, service, Redis",
+      below(10),
+    ),
+    result("envoy-lua", speed("lua", "bare"), "÷ bare Envoy, requests/s", noBudget),
     result("envoy-lua-cpu", cpu("lua", "bare"), "÷ bare Envoy, CPU per request", noBudget),
-    result("envoy-empty-lua", speed("empty-lua", "bare"), "empty Lua filter ÷ bare Envoy, requests/s", noBudget),
     result("envoy-rls", speed("rls", "bare"), "÷ bare Envoy, requests/s", noBudget),
     ...beside,
     result(
-      "envoy-lua-store-calls",
-      of((round) => round.lua!.calls),
+      "envoy-module-store-calls",
+      of((round) => round.module!.calls),
       "Redis calls per request",
       below(0.01),
     ),

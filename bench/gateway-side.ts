@@ -66,7 +66,7 @@ function limiting(observer?: LimiterObserver, limits: LimitOptions[] = []) {
 
 /** The limiter as in the service, with metrics and logs. */
 function observed(enabled: boolean): Admission {
-  const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
+  const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], limits: [], appLabels: 1_000 });
   const silent = createLog({ level: "silent", node: "bench" });
   const decisionLog = createDecisionLog({ log: silent, perSecond: () => 5, slowMs: () => 100 });
   return limiting(limiterObserver(silent, metrics, decisionLog));

@@ -17,8 +17,9 @@ export interface Side {
   port: number;
 }
 
-export async function startSide(kind: string, backendPort = 0): Promise<Side> {
-  const script = new URL("gateway-side.ts", import.meta.url).pathname;
+const SCRIPT = new URL("gateway-side.ts", import.meta.url).pathname;
+
+export async function startSide(kind: string, backendPort = 0, script = SCRIPT): Promise<Side> {
   const child = spawn(process.execPath, ["--import", "tsx", script, kind, String(backendPort)], {
     stdio: ["ignore", "pipe", "inherit"],
   });

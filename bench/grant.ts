@@ -1,5 +1,6 @@
 /** Measures the grant function in a real Redis beside a function that runs one INCRBY, with pipelined calls. */
-import { functionName, loadLibrary } from "../src/store/function-library.js";
+import { loadLibrary } from "../src/store/function-library.js";
+import { functionName } from "../src/store/function-names.js";
 import { startRedis } from "../test/support/redis-server.js";
 import { steadyGrant, WANT } from "./grant-calls.js";
 import { noBudget, type Result, result } from "./results.js";

@@ -36,7 +36,7 @@ function admitting(metrics?: boolean): Admitting {
   const telemetry =
     metrics === undefined
       ? undefined
-      : createNodeMetrics({ node: "bench", enabled: metrics, apps: APPS, appLabels: 1_000 });
+      : createNodeMetrics({ node: "bench", enabled: metrics, apps: APPS, limits: [], appLabels: 1_000 });
   const silent = createLog({ level: "silent", node: "bench" });
   const log = createDecisionLog({ log: silent, perSecond: () => 5, slowMs: () => 100 });
   const limiter = createLimiter({

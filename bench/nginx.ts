@@ -36,7 +36,7 @@ interface Measured {
 
 type Round = Record<string, Measured>;
 
-async function measure({ nginx, cpuNs }: NginxSide, seconds = SECONDS): Promise<Measured> {
+export async function measure({ nginx, cpuNs }: NginxSide, seconds = SECONDS): Promise<Measured> {
   const before = cpuNs();
   const args = ["-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "--latency", "-H", "X-App-Id: busy", `${nginx.url}/`];
   const { stdout } = await run("wrk", args);

@@ -63,6 +63,7 @@ function grpcJs(): void {
         domain: request.domain,
         descriptors: request.descriptors,
         hits: Math.max(request.hits_addend, 1),
+        hitsAddend: request.hits_addend,
       };
       const verdict = await descriptors.decide(
         asked.domain,

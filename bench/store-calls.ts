@@ -1,5 +1,6 @@
 /** Counts Redis commands per grant, and Redis calls per request of gateways whose limit is not reached. */
-import { functionName, loadLibrary } from "../src/store/function-library.js";
+import { loadLibrary } from "../src/store/function-library.js";
+import { functionName } from "../src/store/function-names.js";
 import { sendLoad } from "../test/support/http-load.js";
 import { scriptCalls, startRedis } from "../test/support/redis-server.js";
 import { startThreeGateways } from "../test/support/three-gateways.js";

@@ -50,6 +50,23 @@ export interface AppRules {
   rate: number;
   burst: number;
   onStoreFailure: "open" | "local" | "closed";
+  /** Its load is at most half of its limit on each plane, also without the store. */
+  isNeverRefused?: boolean;
+}
+
+/** A hostile actor, and what it may cause. */
+export interface HostileRecord {
+  name: string;
+  from: number;
+  to: number;
+  hoardsSockets: boolean;
+}
+
+export interface LogSample {
+  at: number;
+  name: string;
+  /** Since the last sample. */
+  bytes: number;
 }
 
 export interface Ledger {
@@ -59,6 +76,13 @@ export interface Ledger {
   held: number;
   /** As the store counted it, over the whole run. */
   spent: number;
+}
+
+/** Buckets as the store has them, to explain a finding. */
+export interface BucketSample {
+  at: number;
+  /** The fields of each hash. */
+  hashes: Record<string, unknown>;
 }
 
 export interface History {
@@ -74,13 +98,27 @@ export interface History {
   slotLeaseMs: number;
   exchanges: Exchange[];
   faults: FaultRecord[];
+  hostile: HostileRecord[];
   /** Times at which a service measured a degraded store. */
   degradedAt: number[];
   sockets: SocketSample[];
+  /** When clients that are not hostile opened a WebSocket. */
+  socketsOpenedAt: number[];
   processes: ProcessSample[];
+  /** Open files by process name, before the load began and after all clients have disconnected. */
+  filesAtStart: Record<string, number>;
+  filesAtEnd: Record<string, number>;
+  logs: LogSample[];
+  buckets: BucketSample[];
   /** Open slots in the store after all clients have disconnected for longer than a lease. */
   slotsAtEnd: number;
   ledgers: Ledger[];
   /** Unexpected ends of processes, and error lines of their logs. */
   errors: string[];
+}
+
+/** A violation, found by the judge. */
+export interface Finding {
+  check: string;
+  detail: string;
 }

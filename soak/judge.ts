@@ -1,8 +1,7 @@
 /** Judges the history of a soak test: every window of every limit, slots, responses, ledgers, memory and files. */
-import type { AppRules, Exchange, FaultRecord, History, ProcessSample } from "./history.js";
+import type { AppRules, Exchange, FaultRecord, Finding, History, ProcessSample } from "./history.js";
+import { isExcused, judgeIsolation, RECOVERY_MS } from "./judge-isolation.js";
 
-/** After a fault, this long passes until the store is used as before. */
-const RECOVERY_MS = 8_000;
 /** A store that answers slowly is noticed within this time, and so is its recovery. */
 const NOTICE_MS = 3_000;
 /** A client waits no longer for a response. */
@@ -14,11 +13,6 @@ const CLOSING_MS = 3_000;
 /** Growth between the second and the last third of the run. */
 const MEMORY_GROWTH = { factor: 1.2, mb: 30 };
 const FILE_GROWTH = { factor: 1.3, files: 60 };
-
-export interface Finding {
-  check: string;
-  detail: string;
-}
 
 export interface AppSummary {
   app: string;
@@ -44,6 +38,7 @@ export function judge(history: History): Verdict {
   judgeSockets(history, findings);
   judgeLedgers(history, findings);
   judgeProcesses(history.processes, history.durationMs, findings);
+  findings.push(...judgeIsolation(history));
   for (const detail of history.errors) findings.push({ check: "errors", detail });
   return { passed: findings.length === 0, findings, apps };
 }
@@ -160,10 +155,7 @@ function problemOfRefusal(refusal: Exchange, faults: FaultRecord[], refused: Exc
 function problemOf({ status, reason, plane, from, to }: Exchange, faults: FaultRecord[]): string | undefined {
   if (status === 200) return undefined;
   if (status === 503 && outages.includes(reason)) return undefined;
-  const isExcused = faults.some(
-    (fault) => fault.planes.includes(plane) && to >= fault.from - 500 && from <= fault.to + RECOVERY_MS,
-  );
-  if (isExcused) return undefined;
+  if (isExcused(plane, from, to, faults)) return undefined;
   return status === 0 ? `no response from ${plane} (${reason})` : `${status} "${reason}" from ${plane}`;
 }
 

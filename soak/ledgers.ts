@@ -3,7 +3,7 @@ import { createQuota } from "../src/quota/quota.js";
 import { openStore } from "../src/store/open.js";
 import { waitFor } from "../test/support/wait-for.js";
 import type { Ledger } from "./history.js";
-import { NODE_TTL_MS, rules, type World } from "./world.js";
+import { CLUSTER, NODE_TTL_MS, rules, type World } from "./world.js";
 
 /**
  * Stops all planes. A service that is started again returns the tokens of dead nodes, and has no load of its own.
@@ -18,7 +18,7 @@ export async function readLedgers(world: World): Promise<Ledger[]> {
   }
   await world.restartService(0);
   const store = openStore(world.redis.url);
-  const quota = createQuota(store, { id: "soak", capacity: 1_000_000, rate: 500_000, nodeTtlMs: NODE_TTL_MS });
+  const quota = createQuota(store, { ...CLUSTER, nodeTtlMs: NODE_TTL_MS });
   const read = () =>
     Promise.all(
       Object.entries(rules).map(async ([app, { rate, burst }]): Promise<Ledger> => {

@@ -11,6 +11,7 @@ const BASE_RATE = 10;
 const FACTORS = [0.2, 1, 1, 3];
 const MOST_IN_FLIGHT = 60;
 const SOCKET_CLIENTS = 16;
+const KEEP_ALIVE_MS = 1_000;
 
 export interface LoadOptions {
   world: World;
@@ -19,10 +20,21 @@ export interface LoadOptions {
   now(): number;
   /** Called once per request. */
   ended(exchange: Exchange): void;
+  /** Called for each WebSocket that was opened. */
+  socketOpened(): void;
 }
 
-export function startLoad({ world, random, now, ended }: LoadOptions) {
-  const agent = new Agent({ headersTimeout: CLIENT_TIMEOUT_MS, bodyTimeout: CLIENT_TIMEOUT_MS, connections: 200 });
+export function startLoad({ world, random, now, ended, socketOpened }: LoadOptions) {
+  const timeouts = { headersTimeout: CLIENT_TIMEOUT_MS, bodyTimeout: CLIENT_TIMEOUT_MS };
+  // Connections that a stall made necessary are closed after it: otherwise they would look like a leak of the planes.
+  const keepAlive = { keepAliveTimeout: KEEP_ALIVE_MS, keepAliveMaxTimeout: KEEP_ALIVE_MS };
+  // Each app's client has its own address.
+  const agents = new Map(
+    Object.keys(rules).map((app, i) => [
+      app,
+      new Agent({ ...timeouts, ...keepAlive, connections: 60, localAddress: `127.0.1.${i + 1}` }),
+    ]),
+  );
   const inFlight = new Set<Promise<void>>();
   const sockets = new Set<WebSocket>();
   let running = true;
@@ -33,7 +45,10 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
     const from = now();
     let [status, reason, retryAfterS] = [0, "", 0];
     try {
-      const reply = await request(`${world.urlOf(plane)}/`, { dispatcher: agent, headers: { "x-app-id": app } });
+      const reply = await request(`${world.urlOf(plane)}/`, {
+        dispatcher: agents.get(app)!,
+        headers: { "x-app-id": app },
+      });
       status = reply.statusCode;
       const text = await reply.body.text();
       if (status !== 200) reason = /"reason": ?"(\w+)"/.exec(text)?.[1] ?? text.slice(0, 160);
@@ -46,6 +61,7 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
   }
 
   async function requests(plane: (typeof planeNames)[number], app: string): Promise<void> {
+    const { rate, isNeverRefused } = rules[app]!;
     let factor = 1;
     let changeAt = 0;
     let pending = 0;
@@ -54,7 +70,9 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
         factor = FACTORS[Math.floor(random() * FACTORS.length)]!;
         changeAt = now() + 2_000 + random() * 3_000;
       }
-      await pause((-Math.log(1 - random()) * 1_000) / (BASE_RATE * factor));
+      // Half of the rate, evenly over the planes and over time; or at random, sometimes above the limit.
+      if (isNeverRefused) await pause((2_000 * planeNames.length) / rate);
+      else await pause((-Math.log(1 - random()) * 1_000) / (BASE_RATE * factor));
       if (pending >= MOST_IN_FLIGHT) continue;
       pending++;
       const one = exchange(plane, app).finally(() => {
@@ -65,19 +83,25 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
     }
   }
 
-  async function socketClient(): Promise<void> {
+  async function socketClient(number: number): Promise<void> {
     while (running) {
       const plane = planeNames[Math.floor(random() * planeNames.length)]!;
       const url = `${world.urlOf(plane).replace("http", "ws")}/ws/`;
-      const socket = new WebSocket(url, { headers: { "x-app-id": SOCKET_APP }, handshakeTimeout: CLIENT_TIMEOUT_MS });
+      const socket = new WebSocket(url, {
+        headers: { "x-app-id": SOCKET_APP },
+        handshakeTimeout: CLIENT_TIMEOUT_MS,
+        localAddress: `127.0.2.${number + 1}`,
+      });
       sockets.add(socket);
       const isOpen = await new Promise<boolean>((resolve) => {
         socket.on("error", () => resolve(false));
         socket.on("close", () => resolve(false));
         socket.on("open", () => resolve(true));
       });
-      if (isOpen) opened++;
-      else refusedSockets++;
+      if (isOpen) {
+        opened++;
+        socketOpened();
+      } else refusedSockets++;
       await pause(500 + random() * 3_000);
       // Some clients vanish without a closing handshake.
       if (random() < 0.3) socket.terminate();
@@ -88,7 +112,7 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
 
   const loops = [
     ...planeNames.flatMap((plane) => Object.keys(rules).map((app) => requests(plane, app))),
-    ...Array.from({ length: SOCKET_CLIENTS }, socketClient),
+    ...Array.from({ length: SOCKET_CLIENTS }, (_, number) => socketClient(number)),
   ];
   return {
     counts: () => ({ opened, refusedSockets }),
@@ -98,7 +122,7 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
       for (const socket of sockets) socket.terminate();
       await Promise.all(loops);
       await Promise.all(inFlight);
-      await agent.close();
+      await Promise.all([...agents.values()].map((agent) => agent.close()));
     },
   };
 }

@@ -8,10 +8,11 @@ import { createRandom } from "../test/support/random.js";
 import { pause } from "../test/support/wait-for.js";
 import { faultDurationMs, faults, recordOf } from "./faults.js";
 import type { History } from "./history.js";
+import { hostileRecord, hostiles } from "./hostile.js";
 import { judge } from "./judge.js";
 import { readLedgers } from "./ledgers.js";
 import { startLoad } from "./load.js";
-import { startMonitor } from "./monitor.js";
+import { openFiles, startMonitor } from "./monitor.js";
 import { summaryOf } from "./summary.js";
 import {
   BATCH_THRESHOLD,
@@ -36,12 +37,33 @@ if (process.getuid?.() !== 0) {
   process.exit(2);
 }
 const QUIET_MS = 4_000;
+const HOSTILES_AT_ONCE = 2;
 const RESULT = ".cache/soak.json";
 
 async function openSlots({ controlUrls, adminHeaders: headers }: World): Promise<number> {
   const { body } = await request(`${controlUrls()[0]}/admin/ratelimit/connections`, { headers });
   const { pods } = (await body.json()) as { pods: { active?: number; connections?: number }[] };
   return pods.reduce((sum, pod) => sum + (pod.active ?? pod.connections ?? 0), 0);
+}
+
+/** Several at the same time, and each one once before any is repeated. */
+async function playHostiles(world: World, random: () => number, history: History, now: () => number): Promise<void> {
+  let waiting = [...hostiles];
+  const next = () => {
+    if (waiting.length === 0) waiting = [...hostiles];
+    return waiting.splice(Math.floor(random() * waiting.length), 1)[0]!;
+  };
+  const playOneByOne = async () => {
+    while (now() < history.durationMs) {
+      const hostile = next();
+      const from = now();
+      const to = Math.min(from + faultDurationMs(random), history.durationMs);
+      console.log(`${(from / 1_000).toFixed(0).padStart(5)} s  ${hostile.name}`);
+      await hostile.play({ world, random, isOver: () => now() >= to });
+      history.hostile.push(hostileRecord(hostile, from, now()));
+    }
+  };
+  await Promise.all(Array.from({ length: HOSTILES_AT_ONCE }, playOneByOne));
 }
 
 async function playFaults(world: World, random: () => number, history: History, now: () => number): Promise<void> {
@@ -80,21 +102,30 @@ const history: History = {
   },
   // On its lease, and spent since its last report.
   unreportedTokens: 2 * BATCH_THRESHOLD,
-  ...{ exchanges: [], faults: [], degradedAt: [], sockets: [], processes: [], slotsAtEnd: 0, ledgers: [], errors: [] },
+  ...{ exchanges: [], faults: [], hostile: [], degradedAt: [], sockets: [], socketsOpenedAt: [] },
+  ...{ filesAtStart: openFiles(world), filesAtEnd: {} },
+  ...{ processes: [], logs: [], buckets: [], slotsAtEnd: 0, ledgers: [], errors: [] },
 };
 process.on("SIGINT", () => void world.stop().then(() => process.exit(130)));
 try {
   const random = createRandom(seed);
-  const load = startLoad({ world, random: createRandom(seed + 1), now, ended: (one) => history.exchanges.push(one) });
+  const load = startLoad({
+    ...{ world, random: createRandom(seed + 1), now },
+    ended: (one) => history.exchanges.push(one),
+    socketOpened: () => history.socketsOpenedAt.push(now()),
+  });
   const monitor = startMonitor(world, now, history);
-  await playFaults(world, random, history, now).catch((error: Error) =>
-    history.errors.push(error.stack ?? error.message),
-  );
+  const failed = (error: Error) => history.errors.push(error.stack ?? error.message);
+  await Promise.all([
+    playFaults(world, random, history, now).catch(failed),
+    playHostiles(world, createRandom(seed + 2), history, now).catch(failed),
+  ]);
   await load.stop();
   monitor.stop();
   history.durationMs = now();
   await pause(LEASE_S * 1_500);
   history.slotsAtEnd = await openSlots(world);
+  history.filesAtEnd = openFiles(world);
   history.ledgers = await readLedgers(world);
   const verdict = judge(history);
   for (const line of summaryOf(history, verdict, load.counts())) console.log(line);

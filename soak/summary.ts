@@ -27,7 +27,7 @@ export function summaryOf(
       const own = processes.filter((sample) => sample.name === name);
       const [memory, files] = [own.map(({ memoryMb }) => memoryMb), own.map((sample) => sample.files)];
       const pids = new Set(own.map(({ pid }) => pid)).size;
-      return `${name}: ${pids} processes, median ${median([...memory]).toFixed(0)} MB, most ${Math.max(...memory).toFixed(0)} MB, at most ${Math.max(...files)} files`;
+      return `${name}: ${pids} processes, median ${median([...memory]).toFixed(0)} MB, most ${Math.max(...memory).toFixed(0)} MB, at most ${Math.max(...files)} files, ${history.filesAtStart[name] ?? "?"} at the start, ${history.filesAtEnd[name] ?? "?"} at the end`;
     }),
     ...findings.map(({ check, detail }) => `FAILED ${check}: ${detail}`),
   ];
