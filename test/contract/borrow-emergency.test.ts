@@ -152,7 +152,7 @@ forEachBackend("emergency", (it) => {
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true });
   });
 
-  it("starts at 95 % usage and ends below 80 % after the cool-down", async (bench) => {
+  it("first stops bursts at 95 % usage, and ends that below 80 % after the cool-down", async (bench) => {
     const quota = quotaOf(bench, { capacity: 200, rate: 10 });
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0 });
     await quota.grant(node(1), [{ app, ...idle, need: 189 }]);
@@ -162,19 +162,33 @@ forEachBackend("emergency", (it) => {
     await quota.grant(node(3), [{ ...spentAll(189), need: 1, want: 1 }]);
     await quota.report(node(4), [spentAll(190)], false);
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({
-      active: true,
+      active: false,
+      burstsStopped: true,
       changed: true,
-      source: "usage",
       usage: 0.95,
     });
     bench.store.clock.now += 3 * SECOND;
-    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true, changed: false, usage: 0.8 });
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ burstsStopped: true, changed: false, usage: 0.8 });
     bench.store.clock.now += SECOND;
-    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true, usage: 0.75 });
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ burstsStopped: true, usage: 0.75 });
     bench.store.clock.now += 1.9 * SECOND;
-    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true });
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ burstsStopped: true });
     bench.store.clock.now += 0.1 * SECOND;
-    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, changed: true, source: "none" });
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({
+      burstsStopped: false,
+      changed: true,
+      source: "none",
+    });
+  });
+
+  it("ends the first stage when the automatic emergency is turned off", async (bench) => {
+    const quota = quotaOf(bench, { capacity: 200, rate: 10 });
+    await quota.grant(node(1), [{ app, ...idle, need: 195 }]);
+    await quota.report(node(2), [spentAll(195)], false);
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ burstsStopped: true });
+    const off = { active: false, burstsStopped: false, changed: true, source: "none" };
+    expect(await quota.emergencyCheck(2000, false)).toMatchObject(off);
+    expect(await quota.emergencyCheck(2000, false)).toMatchObject({ ...off, changed: false });
   });
 
   it("no app borrows in an emergency, and an invalid duration is rejected with its name", async (bench) => {

@@ -143,7 +143,7 @@ describe("refusals and response headers", () => {
   it("are the same in node, luajit and redis", async () => {
     const node = await expectAgreement(table);
     expect(node[table.indexOf(refused)]).toBe(
-      'X-RateLimit-Cost: 5; X-RateLimit-Limit: 1000; X-RateLimit-Remaining: 0; RateLimit-Policy: "app";q=1000;w=143; RateLimit: "app";r=0;t=143; Retry-After: 2 / ' +
+      'X-RateLimit-Cost: 5; X-RateLimit-Limit: 1000; X-RateLimit-Remaining: 0; RateLimit-Policy: "app";q=1000;w=143;qu="tokens"; RateLimit: "app";r=0;t=143; Retry-After: 2 / ' +
         '429 2 {"error":"rate_limit_exceeded","reason":"quota_exhausted","app_id":"app","retry_after":2,"remaining":0,"limit":1000}\n',
     );
     expect(node[table.indexOf(fraction)]).toBe(

@@ -61,6 +61,7 @@ function situationAt(words: string[], from: number, now: number): LeaseSituation
     timers: textAt(words, from + 1) === "yes",
     plentiful: textAt(words, from + 2) === "yes",
     gain: 500,
+    capacity: 1000,
     isLimit: isValue,
     share: isValue ? 40 : 0,
     now,

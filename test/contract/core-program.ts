@@ -38,6 +38,8 @@ import {
   emergencyRatio,
   isActive,
   nextEmergency,
+  nextStoppedBursts,
+  type StoppedBursts,
   scaled,
   usage,
 } from "../../src/core/emergency.js";
@@ -65,6 +67,7 @@ interface World {
   /** The time of the last refill, in microseconds. */
   refilledAt: number;
   emergency: Emergency;
+  stopped: StoppedBursts;
   degradation: Degradation;
   leases: LeaseWorld;
 }
@@ -75,6 +78,7 @@ function newWorld(): World {
     bucket: { tokens: 0, debt: 0, capacity: 0, held: 0, rate: 0, reserve: 0 },
     refilledAt: 0,
     emergency: { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 },
+    stopped: { since: 0, calmSince: 0 },
     degradation: newDegradation(),
     leases: newLeaseWorld(),
   };
@@ -137,7 +141,7 @@ function bucketCommand(world: World, words: string[]): string {
   }
   if (command === "wait") return `${exact(waitMs(bucket, amount))} ${exact(wholeTokens(bucket.tokens))}`;
   if (command === "borrowable") {
-    return `${exact(borrowable(bucket.debt, bucket.rate))} ${exact(lendable(bucket.tokens, bucket.capacity))}`;
+    return `${exact(borrowable(bucket.debt, bucket.rate))} ${exact(lendable(bucket))}`;
   }
   if (command === "usage") return exact(usage(bucket.tokens, bucket.capacity));
   if (command === "repay") return `${exact(repayFrom(bucket, amount))} ${bucketText(bucket)}`;
@@ -166,10 +170,13 @@ function emergencyCommand(world: World, words: string[]): string {
     return "emergency";
   }
   if (command === "next") {
-    const next = nextEmergency(world.emergency, first, numberAt(words, 2), numberAt(words, 3));
+    const now = numberAt(words, 2);
+    const stopped = nextStoppedBursts(world.stopped, first, now, numberAt(words, 3));
+    const next = nextEmergency(world.emergency, { used: first, stopped, ownShort: true }, now, numberAt(words, 3));
+    world.stopped = stopped;
     const times = `${exact(next.since)} ${exact(next.until)} ${exact(next.calmSince)}`;
     world.emergency = next;
-    return `${yesNo(isActive(next, numberAt(words, 2)))} ${next.source} ${times}`;
+    return `${yesNo(isActive(next, now))} ${next.source} ${times} ${exact(stopped.since)} ${exact(stopped.calmSince)}`;
   }
   return "";
 }

@@ -9,7 +9,7 @@ import {
   gatewayRefusal,
   type Refusal,
 } from "../../src/core/refusals.js";
-import { headerWriter, limitTexts, resetSeconds } from "../../src/core/response-headers.js";
+import { headerWriter, limitTexts, resetSeconds, TOKENS } from "../../src/core/response-headers.js";
 import { numberAt, textAt } from "./core-text.js";
 
 function refusalText({ status, body, retryAfter }: Refusal): string {
@@ -36,7 +36,7 @@ function decisionCommand(words: string[]): string {
   const rate = numberAt(words, 10);
   const write = headerWriter({ xRateLimit: textAt(words, 4) === "yes", ietf: textAt(words, 5) === "yes" }, addLine);
   const lines: string[] = [];
-  write(lines, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
+  write(lines, decision, limitTexts(app, limit, rate, TOKENS), resetSeconds(limit, remaining, rate));
   return `${joinValues(lines, "; ", 0)} / ${refusalText(decisionRefusal(decision))}`;
 }
 

@@ -25,6 +25,7 @@ limits:
   - { name: pair, key: [app, "header:X-Team"], rate: 1/h }
   - { name: ignoring, key: ["header:X-Team"], rate: 1/h, invalid_values: ignore, deny: [Zürich] }
   - { name: matched, key: [method, host, path], rate: 1/h, match: { path: ["/a*z", /login], method: [GET, POST], app: [shop] } }
+  - { name: cased, key: [path], rate: 1/h, path_case: insensitive, match: { path: [/Login, "*/Edit/", /caf%c3%a9] } }
   - { name: plan, key: [route], rate: 1/h, match: { header: [{ name: X-Plan, value: "für*" }] } }
   - { name: named, key: [], rate: 1/h }
 `;
@@ -56,6 +57,14 @@ const choices = {
     "/api/x",
     "/apix",
     "/%zz%",
+    "/LOGIN/",
+    "/login;x=1",
+    "/CAF%C3%a9",
+    "/caf\xc3\xa9",
+    "/a%2f..%2flogin",
+    "/x%5cEDIT",
+    "/routed%2fx",
+    "/x/..;/login#y",
   ],
   address: [
     "192.0.2.1",
@@ -124,6 +133,7 @@ it("the limits of random requests are the same in Node and in LuaJIT", () => {
   const text = (value: string) => Buffer.from(value, "latin1").toString("utf8");
   const sent = cases.map((each) => ({
     ...each,
+    path: text(each.path),
     headers: Object.fromEntries(Object.entries(each.headers).map(([name, values]) => [name, values.map(text)])),
   }));
   const folder = mkdtempSync(join(tmpdir(), "tollgate-limits-"));

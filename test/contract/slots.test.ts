@@ -88,6 +88,55 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c4", elsewhere), perApp)).toMatchObject({ code: "SUCCESS", count: 1 });
   });
 
+  it("a client has at most its share of the slots, on all proxies together; others are admitted", async (bench) => {
+    const slots = slotsOf(bench);
+    const perClient = { ...limits, maxPerPod: 10, maxPerClient: 2 };
+    const of = (client: string, connection: string, proxy = "p1") =>
+      slots.acquire(asked(connection, { client, proxy, pods: ["pod-1", "pod-2"] }), perClient);
+    expect(await of("10.0.0.1", "c1")).toMatchObject({ code: "SUCCESS" });
+    expect(await of("10.0.0.1", "c1")).toMatchObject({ code: "ALREADY_HELD" });
+    expect(await of("10.0.0.1", "c1", "p2")).toMatchObject({ code: "SUCCESS" });
+    expect(await of("10.0.0.1", "c2", "p2")).toMatchObject({ allowed: false, code: "CLIENT_LIMIT_EXCEEDED", pod: "" });
+    expect(await of("2001:db8::", "c2")).toMatchObject({ code: "SUCCESS" });
+    // A proxy that does not know the client, as those of an earlier version.
+    for (const id of ["c3", "c4", "c5"])
+      expect(await slots.acquire(asked(id), perClient)).toMatchObject({ allowed: true });
+    const released = { ...held("c1"), client: "10.0.0.1" };
+    expect(await slots.release("p1", limits.leaseMs, [released])).toMatchObject({ released: 1 });
+    expect(await slots.release("p1", limits.leaseMs, [released])).toMatchObject({ released: 0 });
+    expect(await of("10.0.0.1", "c6")).toMatchObject({ code: "SUCCESS" });
+    expect(await of("10.0.0.1", "c7")).toMatchObject({ code: "CLIENT_LIMIT_EXCEEDED" });
+  });
+
+  it("a client's slots stay counted while they are renewed, and are free when their leases end", async (bench) => {
+    const slots = slotsOf(bench);
+    const perClient = { ...limits, maxPerPod: 10, maxPerClient: 1 };
+    const of = (connection: string) => slots.acquire(asked(connection, { client: "10.0.0.1" }), perClient);
+    await of("c1");
+    const mine = { ...held("c1"), client: "10.0.0.1" };
+    for (let i = 0; i < 9; i++) {
+      await pass(bench, slots, 10);
+      expect(await slots.renew("p1", limits.leaseMs, [mine])).toMatchObject({ renewed: 1 });
+    }
+    expect(await of("c2")).toMatchObject({ code: "CLIENT_LIMIT_EXCEEDED" });
+    await pass(bench, slots, 30);
+    expect(await of("c3")).toMatchObject({ code: "SUCCESS" });
+  });
+
+  it("a renewal or release that names another client than the acquire changes nothing", async (bench) => {
+    const slots = slotsOf(bench);
+    const perClient = { ...limits, maxPerPod: 10, maxPerClient: 1 };
+    await slots.acquire(asked("c1", { client: "10.0.0.1" }), perClient);
+    for (const client of ["10.0.0.2", ""]) {
+      const other = { ...held("c1"), client };
+      expect(await slots.renew("p1", limits.leaseMs, [other])).toMatchObject({ renewed: 0, lost: ["c1"] });
+      expect(await slots.release("p1", limits.leaseMs, [other])).toMatchObject({ released: 0, unknown: ["c1"] });
+    }
+    const next = asked("c2", { client: "10.0.0.1" });
+    expect(await slots.acquire(next, perClient)).toMatchObject({ code: "CLIENT_LIMIT_EXCEEDED" });
+    expect(await slots.acquire({ ...next, client: "10.0.0.2" }, perClient)).toMatchObject({ code: "SUCCESS" });
+  });
+
   it("the rate is a sliding window; a refused connection does not count", async (bench) => {
     const slots = slotsOf(bench);
     const slow = { ...limits, maxPerPod: 100, ratePerSecond: 1 };
@@ -102,6 +151,52 @@ forEachBackend("slots", (it) => {
     expect(await at(0.0001, "c4")).toEqual(["SUCCESS", 0]);
     expect(await at(0.5, "c4")).toEqual(["ALREADY_HELD", 0]);
     expect(await at(0.5, "c5")).toEqual(["SUCCESS", 0]);
+  });
+
+  it("a client has at most its share of the new connections, on all proxies together; others are admitted", async (bench) => {
+    const slots = slotsOf(bench);
+    const rated = { ...limits, maxPerPod: 100, ratePerSecond: 4, burst: 4, burstPerClient: 2 };
+    let made = 0;
+    const from = async (client: string, proxy = "p1") => {
+      const answer = await slots.acquire(asked(`c${made++}`, { client, proxy }), rated);
+      return [answer.code, answer.retryAfterMs];
+    };
+    const refused = (retryAfterMs: number) => ["CLIENT_RATE_LIMITED", retryAfterMs];
+    expect([await from("10.0.0.1"), await from("10.0.0.1", "p2")]).toEqual([
+      ["SUCCESS", 0],
+      ["SUCCESS", 0],
+    ]);
+    for (let i = 0; i < 20; i++) expect(await from("10.0.0.1")).toEqual(refused(1000));
+    expect([await from("10.0.0.2"), await from("2001:db8::")]).toEqual([
+      ["SUCCESS", 0],
+      ["SUCCESS", 0],
+    ]);
+    expect(await from("10.0.0.3")).toEqual(["RATE_LIMITED", 1000]);
+    bench.store.clock.now += SECOND * 0.4;
+    expect(await from("10.0.0.1")).toEqual(refused(600));
+    bench.store.clock.now += SECOND * 0.6;
+    expect(await from("10.0.0.1")).toEqual(["SUCCESS", 0]);
+    // Repeated calls, and connections that exist and lost their lease, do not count.
+    const lost = { client: "10.0.0.2", reclaim: true };
+    for (const id of ["r1", "r2", "r3", "r3"])
+      expect(await slots.acquire(asked(id, lost), rated)).toMatchObject({ allowed: true });
+    expect([await from("10.0.0.2"), await from("10.0.0.2"), await from("10.0.0.2")]).toEqual([
+      ["SUCCESS", 0],
+      ["SUCCESS", 0],
+      refused(1000),
+    ]);
+  });
+
+  it("at one new connection per second, a client cannot have two in a row", async (bench) => {
+    const slots = slotsOf(bench);
+    const slow = { ...limits, maxPerPod: 100, ratePerSecond: 1, burst: 1, burstPerClient: 1 };
+    const from = async (client: string, id: string) => (await slots.acquire(asked(id, { client }), slow)).code;
+    expect(await from("10.0.0.1", "c1")).toBe("SUCCESS");
+    bench.store.clock.now += SECOND;
+    expect(await from("10.0.0.1", "c2")).toBe("CLIENT_RATE_LIMITED");
+    expect(await from("10.0.0.2", "c3")).toBe("SUCCESS");
+    bench.store.clock.now += SECOND;
+    expect(await from("10.0.0.1", "c4")).toBe("SUCCESS");
   });
 
   it("with a burst of three at one per second there are never more than three in any three seconds", async (bench) => {
@@ -276,7 +371,14 @@ forEachBackend("slots", (it) => {
   it("invalid limits, leases and ids are rejected with their name, and nothing changes", async (bench) => {
     const slots = slotsOf(bench);
     for (const value of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 1e308]) {
-      for (const field of ["maxPerPod", "maxTotal", "maxPerApp", "leaseMs"] as const) {
+      for (const field of [
+        "maxPerPod",
+        "maxTotal",
+        "maxPerApp",
+        "maxPerClient",
+        "burstPerClient",
+        "leaseMs",
+      ] as const) {
         const call = slots.acquire(asked("c1"), { ...limits, [field]: value });
         await expect(call, `${field} ${value}`).rejects.toThrow(InvalidArgument);
       }
@@ -286,6 +388,8 @@ forEachBackend("slots", (it) => {
     }
     await expect(slots.acquire(asked("c1", { incarnation: "-1" }), limits)).rejects.toThrow("memory");
     await expect(slots.acquire(asked("a/b"), limits)).rejects.toThrow("connection");
+    await expect(slots.acquire(asked("c1", { client: "a/b" }), limits)).rejects.toThrow("client");
+    await expect(slots.renew("p1", 1000, [{ ...held("c1"), client: "{}" }])).rejects.toThrow("client");
     await expect(slots.acquire(asked("c1", { proxy: "" }), limits)).rejects.toThrow("proxy");
     await expect(slots.acquire(asked("c1", { pods: [] }), limits)).rejects.toThrow("pods");
     await expect(slots.renew("p 1", 1000, [])).rejects.toThrow("proxy");

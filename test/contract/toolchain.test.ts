@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { luaBundle } from "../../build/lua-bundle.js";
 import { fromRoot } from "../../build/paths.js";
 import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
-import { functionName, loadLibrary } from "../../src/store/function-library.js";
+import { loadLibrary } from "../../src/store/function-library.js";
+import { functionName } from "../../src/store/function-names.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { describeToll, isEven, isOdd } from "../unit/build/fixtures/bundle/toll.js";
 import { runLuajit } from "./core-runtimes.js";
@@ -42,7 +43,13 @@ describe("a bundle", () => {
 test("LuaJIT loads every generated file", () => {
   const files = readdirSync(fromRoot("dist/lua"), { recursive: true, encoding: "utf8" });
   const generated = files.filter((file) => file.endsWith(".lua")).sort();
-  expect(generated).toEqual(["envoy/tollgate.lua", "jit/core.lua", "nginx/tollgate.lua", "redis/tollgate.lua"]);
+  expect(generated).toEqual([
+    "envoy-module/tollgate.lua",
+    "envoy/tollgate.lua",
+    "jit/core.lua",
+    "nginx/tollgate.lua",
+    "redis/tollgate.lua",
+  ]);
   for (const file of generated) {
     const path = fromRoot(`dist/lua/${file}`);
     // LuaJIT skips a first line with #! only in files that it runs itself.

@@ -1,11 +1,12 @@
 /** The release process: changelog, version, tag, SBOM and workflows. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { notesOf, promote, requireNext } from "../../build/release/changelog.js";
+import { neutral } from "../../build/release/clean-clone.js";
 import { prepareRelease, type ReleaseOptions } from "../../build/release/prepare.js";
 import { describeWith } from "./support/needs.js";
 import { goTool, pythonTool, tool } from "./support/tools.js";
@@ -72,8 +73,49 @@ describe("make release", () => {
     expect(git("rev-parse", "v1.1.0^{commit}")).toBe(git("rev-parse", "HEAD"));
   });
 
+  it("checks a clean clone of exactly the commit that it tags", () => {
+    writeFileSync(join(root, ".gitignore"), "untracked\n.cache\n");
+    git("add", "--all");
+    git("commit", "--quiet", "--message", "ignore");
+    writeFileSync(join(root, "untracked"), "");
+    mkdirSync(join(root, ".cache/tool"), { recursive: true });
+    writeFileSync(join(root, ".cache/state"), "");
+    const seen = join(root, ".cache/seen");
+    const look = `test ! -e untracked && test ! -e .cache/state && test -d .cache/tool && git status --porcelain && \
+      grep '"version": "1.1.0"' package.json derived.json && git rev-parse HEAD >${seen} && test -z "$(git tag --list v1.1.0)"`;
+    prepareRelease({ ...options, checks: [["sh", "-ec", look]] });
+    expect(git("rev-parse", "v1.1.0^{commit}")).toBe(readFileSync(seen, "utf8").trim());
+  });
+
+  it("lets no variable select or skip checks", () => {
+    const env = { PATH: "/bin", TOLLGATE_DEPLOY: "none", TOLLGATE_WITHOUT_ENVOY: "1", TOLLGATE_ENVOY: "/envoy" };
+    expect(neutral({ ...env, MAKEFLAGS: "i", VITEST: "1", SCENARIOS: "x", GIT_DIR: "/x" })).toEqual({
+      PATH: "/bin",
+      TOLLGATE_ENVOY: "/envoy",
+    });
+    const release = readFileSync(fromRoot("build/release.ts"), "utf8");
+    expect(release).not.toMatch(/process\.env/);
+    expect(release).toContain('["env", "TOLLGATE_DEPLOY=all", ".ci/run"]');
+  });
+
+  it("makes no tag if a check fails, says how to go on, and continues after the fix", () => {
+    const checks = [["test", "-e", "fixed"]];
+    const before = git("rev-parse", "HEAD");
+    expect(() => prepareRelease({ ...options, checks })).toThrow(/has no tag.*\n.*commit a fix.*\n.*git reset --hard/);
+    expect(git("tag")).toBe("v1.0.0");
+    expect(git("log", "-1", "--format=%s")).toBe("Release 1.1.0");
+    expect(git("rev-parse", "HEAD~1")).toBe(before);
+
+    writeFileSync(join(root, "fixed"), "");
+    git("add", "--all");
+    git("commit", "--quiet", "--message", "fix");
+    prepareRelease({ ...options, checks });
+    expect(git("rev-parse", "v1.1.0^{commit}")).toBe(git("rev-parse", "HEAD"));
+    expect(git("log", "-1", "--format=%s")).toBe("fix");
+    rmSync(join(root, "fixed"));
+  });
+
   it.each<[string, Partial<ReleaseOptions>, () => void]>([
-    ["a check fails", { checks: [["false"]] }, () => {}],
     ["the version is too low", { version: "1.0.0" }, () => {}],
     ["there are uncommitted changes", {}, () => writeFileSync(join(root, "new.txt"), "")],
     ["the tag exists", {}, () => git("tag", "v1.1.0")],

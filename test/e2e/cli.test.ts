@@ -5,7 +5,8 @@ import { describe, expect, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { exitCodes } from "../../src/cli/command.js";
 import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
-import { functionName, loadLibrary } from "../../src/store/function-library.js";
+import { loadLibrary } from "../../src/store/function-library.js";
+import { functionName } from "../../src/store/function-names.js";
 import { freePort } from "../support/ports.js";
 
 const commandNames = [

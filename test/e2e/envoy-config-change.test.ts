@@ -95,27 +95,36 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("invalid files change nothing", async () => {
-    const { dir, admin } = fleet.envoys[0]!;
+  test("an invalid script, or invalid routes, change nothing", async () => {
+    const { dir, admin, log } = fleet.envoys[0]!;
     const replace = (name: string, text: string) => {
       writeFileSync(join(dir, "next"), text);
       renameSync(join(dir, "next"), join(dir, name));
     };
     const rejected = async () => {
-      const text = await admin("/stats?filter=rds.tollgate.update_rejected");
-      return Number(/: (\d+)/.exec(text)?.[1] ?? 0);
+      const text = await admin("/stats?filter=rds.tollgate.update");
+      return [...text.matchAll(/update_(?:rejected|failure): (\d+)/g)].reduce(
+        (sum, [, count]) => sum + Number(count),
+        0,
+      );
+    };
+    const stillLimits = async () => {
+      const { open, refused } = await fleet.connect("/second/", 10, 0);
+      expect([open.length, new Set(refused.map(({ status }) => status))]).toEqual([2, new Set([429])]);
+      await endAll(open);
+      await everyoneCounted(0);
     };
     const [routes, script] = ["routes.yaml", "tollgate.lua"].map((name) => readFileSync(join(dir, name), "utf8"));
-    const before = await rejected();
     replace("tollgate.lua", "this is no script");
-    replace("routes.yaml", routes!.replace(/script: "\w+"/, 'script: "another"'));
-    await waitFor("the script to be refused", async () => (await rejected()) > before);
-    const { open, refused } = await fleet.connect("/second/", 10, 0);
-    expect([open.length, new Set(refused.map(({ status }) => status))]).toEqual([2, new Set([429])]);
+    await waitFor("the script to be refused", () => log().includes("tollgate: cannot load"));
+    await stillLimits();
+    const before = await rejected();
+    // Half of the file: one virtual host without its routes.
+    replace("routes.yaml", routes!.slice(0, routes!.indexOf("domains:") + "domains:".length));
+    await waitFor("the routes to be refused", async () => (await rejected()) > before);
+    await stillLimits();
     replace("tollgate.lua", script!);
     replace("routes.yaml", routes!);
-    await endAll(open);
-    await everyoneCounted(0);
   });
 });
 

@@ -7,7 +7,6 @@ import { describeEnvoy } from "../support/envoy-binary.js";
 /** Scenarios in which Envoy differs, and why. `envoy-sockets.test.ts` tests its behaviour. */
 const otherwise = new Map([
   ["several pods, and one that is gone", "Envoy dials the pod of the slot or none: the client is asked to come again"],
-  ["Redis killed, and too many let in", "Envoy closes no connection on anybody's word: they stay, and are counted"],
 ]);
 
 describeEnvoy("Node gateway and Envoy", () => {

@@ -66,7 +66,7 @@ const ROUTES = [
 /** Each case has its own app, whose tokens are counted. */
 const appOf = (i: number) => `case-${i}`;
 const APP = "{ guaranteed: 100000, burst: 100000, on_store_failure: closed }";
-const apps = ["nudge", ...CASES.map((_, i) => appOf(i))].map((app) => `${app}: ${APP}`).join(", ");
+const apps = CASES.map((_, i) => `${appOf(i)}: ${APP}`).join(", ");
 
 const chunks = (quanta: number) => Readable.from(Array.from({ length: quanta }, () => Buffer.alloc(QUANTUM)));
 
@@ -107,8 +107,6 @@ function pricesOn(kind: PlaneKind): void {
       // So that something is charged in any case.
       await send(url, app, { path: "/flat/" });
       await waitFor(`${tokens} tokens to be charged`, async () => {
-        // Envoy reports only when requests arrive.
-        await send(url, "nudge", { path: "/" });
         const limits = { id: app, guaranteed: 100_000, burst: 100_000, priority: 2, borrow: false };
         const { spent } = await fixture.quota.inspect(limits);
         return spent === tokens + 7;

@@ -268,7 +268,7 @@ const parts: Record<string, (fixture: Instances) => Promise<unknown>> = {
       seen.push(await send(url, stated("ann")));
       return seen.at(-1)!.status === 429;
     });
-    // The first two fit; a cost is charged after its response, and Envoy reports it with a later request.
+    // The first two fit; a cost is charged after its response.
     expect(seen.length).toBeGreaterThan(2);
     expect(seen.length).toBeLessThanOrEqual(100);
     return [seen.at(-1)!.limit, await sendAll(fixture, [stated("bob")])];
@@ -318,7 +318,7 @@ export async function anyKeyOnRls(): Promise<AnyKeyVerdict> {
     for (const i of [0, 1]) {
       const listen = `127.0.0.1:${await freePort()}`;
       const routes = "upstreams: { none: { targets: [127.0.0.1:9] } }\nroutes: [{ path: /routed/, upstream: none }]\n";
-      const head = `node_id: rls-${i}\nworkers: 1\nstore: ${redis.url}\nlog: { level: warn }\nenvoy: { listen: "${listen}" }\n`;
+      const head = `node_id: rls-${i}\nworkers: 1\nstore: ${redis.url}\nlog: { level: warn }\nenvoy: { listen: "${listen}", response_headers: true }\n`;
       gateways.push(await startGateway(`${head}${routes}${LIMITS}`));
       urls.push(`${RLS}http://${listen}`);
     }
@@ -362,7 +362,7 @@ export const expected: AnyKeyVerdict = {
   ],
   "per route, however the path is spelt": ["200", "200", "429 on-route", "200"],
   "a cost that the backend states": ["stated", ["200"]],
-  "headers list every limit": ['"shop";q=100000;w=1, "by-ip";q=5;w=3600, "by-user";q=3;w=3600', "3", "1"],
+  "headers list every limit": ['"shop";q=100000;w=1;qu="tokens", "by-ip";q=5;w=3600, "by-user";q=3;w=3600', "3", "1"],
 };
 
 /** The service names no limit if a value is invalid. */
@@ -374,15 +374,17 @@ export const expectedOnRls: AnyKeyVerdict = Object.fromEntries(
 
 /** Three instances with 80/15/5 skew: no time window has more than burst + rate × time. */
 export function skewedUsers(kind: PlaneKind): Promise<void> {
-  const [rate, burst] = [100, 30];
+  const [rate, burst] = [50, 30];
   const apps = `shop: { guaranteed: 100000, burst: 100000, on_store_failure: closed, ${BY_REQUEST} }`;
   const limit = `name: per-user, key: [user], rate: ${rate}/s, burst: ${burst}, on_store_failure: closed`;
   const yaml = `limits: [{ ${limit} }]\n`;
   return withFixture(kind, { apps, yaml, instances: 3, workers: 1 }, async ({ plane: { instances } }) => {
     const answers: Answered[] = [];
-    const until = performance.now() + 4_000;
+    // Ends after a number of requests, not after a time: a busy machine needs longer to exceed the limit.
+    const isEnough = () => passedOf(answers).length >= burst + 3 * rate && answers.some(({ status }) => status === 429);
+    const givesUpAt = performance.now() + 150_000;
     async function client(url: string): Promise<void> {
-      while (performance.now() < until) {
+      while (!isEnough() && performance.now() < givesUpAt) {
         const sentAt = performance.now();
         const { status } = await sendOnce(url, { path: "/" });
         answers.push({ sentAt, at: performance.now(), status, error: "" });
@@ -391,8 +393,7 @@ export function skewedUsers(kind: PlaneKind): Promise<void> {
     const clients = [16, 3, 1].flatMap((number, i) => Array.from({ length: number }, () => client(instances[i]!.url)));
     await Promise.all(clients);
     expect(worstWindow(answers, rate, burst)).toBeLessThanOrEqual(1);
-    expect(passedOf(answers).length).toBeGreaterThanOrEqual(burst);
-    expect(answers.some(({ status }) => status === 429)).toBe(true);
+    expect(isEnough(), `${passedOf(answers).length} of ${answers.length} passed`).toBe(true);
   });
 }
 

@@ -7,6 +7,8 @@ import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, preparePlane, s
 import { type ScenarioStore, startScenarioStore } from "./scenario-store.js";
 
 const CLUSTER = "id: scenario, node_ttl_ms: 3000, reconcile_interval_ms: 1000";
+/** What a scenario reads and orders itself must not fail on a busy machine. */
+const DIRECT_MS = 30_000;
 /** A request costs one token, whatever its size. */
 export const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
 
@@ -41,7 +43,8 @@ export async function startFixture(kind: PlaneKind, options: FixtureOptions): Pr
     const backend = await startSmallBackend();
     endings.push(() => backend.stop());
     const { shards, directUrl } = store;
-    const direct = directUrl === undefined ? createEmbeddedStore() : createRedisStore(directUrl);
+    const direct =
+      directUrl === undefined ? createEmbeddedStore() : createRedisStore({ url: directUrl, deadlineMs: DIRECT_MS });
     endings.push(() => direct.close());
     const limits = { id: "scenario", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000, shards };
     const quota = createQuota(direct, limits);

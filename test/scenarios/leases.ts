@@ -84,5 +84,5 @@ export function steadyThenFlood(kind: PlaneKind, rate: number, burst: number): P
 export const leaseScenarios: [name: string, play: (kind: PlaneKind) => Promise<Verdict>][] = [
   ["the last tokens of a limit", lastTokens],
   ["steady load, then a flood: 50 per second, burst 10", (kind) => steadyThenFlood(kind, 50, 10)],
-  ["steady load, then a flood: 400 per second, burst 400", (kind) => steadyThenFlood(kind, 400, 400)],
+  ["steady load, then a flood: 150 per second, burst 300", (kind) => steadyThenFlood(kind, 150, 300)],
 ];

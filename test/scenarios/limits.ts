@@ -118,9 +118,10 @@ async function disturbUnderLoad(
 
 /** Two instances with four workers, load 90 to 10: together at most burst + rate × time, and the refill is used. */
 export function skewedLoad(kind: PlaneKind): Promise<Verdict> {
-  const [rate, burst] = [200, 200];
+  // Little enough that a busy machine can send more than the limit.
+  const [rate, burst] = [50, 50];
   return withFixture(kind, { apps: metered(rate, burst) }, async (fixture) => {
-    const targets = fixture.plane.instances.map(({ url }, i) => ({ url, perSecond: 600 * [0.9, 0.1][i]! }));
+    const targets = fixture.plane.instances.map(({ url }, i) => ({ url, perSecond: 4 * rate * [0.9, 0.1][i]! }));
     const answers = await loadUntilPassed(targets, "metered", burst + 8 * rate, REQUEST_TIMEOUT_MS);
     expect(passedOf(answers).length).toBeLessThanOrEqual(burst + rate * secondsOf(answers));
     const reason = await refusalOf(fixture.plane.instances[0]!.url, "metered", 429);
@@ -140,10 +141,10 @@ export function floodOfRefused(kind: PlaneKind): Promise<Verdict> {
     const answers = await loadAll(fixture, "scarce", 1000, 4, [0.5, 0.5]);
     const calls = await fixture.store.calls();
     const elapsed = (performance.now() - startedAt) / 1000;
-    // Reports of the nodes, polls of nginx for recalls in every sync interval of 100 ms, and the checks of the services
+    // Reports of the nodes, polls of nginx and Envoy for recalls in every sync interval of 100 ms, and the checks of the services
     // for an emergency: by the clock, not by requests.
     const { shards } = fixture.store;
-    const perInstance = 2 * 1.5 + (kind === "nginx" ? 10 : 0);
+    const perInstance = 2 * 1.5 + (kind === "node" ? 0 : 10);
     const ofNodes = fixture.plane.instances.length * perInstance * elapsed + 4 * 3 * elapsed;
     // One service checks all shards four times per second, and divides L1 among them twice.
     const background = ofNodes + (shards > 1 ? (6 * shards + 10) * elapsed : 0);
@@ -214,7 +215,8 @@ export function emergency(kind: PlaneKind): Promise<Verdict> {
   return withFixture(kind, { apps }, async ({ plane, quota }) => {
     const urls = plane.instances.map(({ url }) => url);
     for (const url of urls) for (const app of ["vital", "minor"]) await untilPasses(url, app);
-    const loadOf = (app: string) => urls.map((url) => startHttpLoad(url, app, 50, REQUEST_TIMEOUT_MS));
+    // Nothing is killed here, so every request is answered, however late on a busy machine.
+    const loadOf = (app: string) => urls.map((url) => startHttpLoad(url, app, 50));
     const [vital, minor] = [loadOf("vital"), loadOf("minor")];
     await pause(500);
     // Longer than this test waits: a refusal must not outlive the emergency.
@@ -231,6 +233,7 @@ export function emergency(kind: PlaneKind): Promise<Verdict> {
       await untilPasses(url, "vital");
     }
     const answers = (await Promise.all([...vital, ...minor].map((load) => load.stop()))).flat();
+    expect([...new Set(answers.map(({ error }) => error))]).toEqual([""]);
     await quota.emergencyOff("emergency-off-1");
     for (const url of urls) await untilPasses(url, "minor");
     return { statuses: statusesWithStore(answers), reasons };
@@ -244,8 +247,8 @@ export function workersKilled(kind: PlaneKind): Promise<Verdict> {
     let lost = 0;
     const answers = await disturbUnderLoad(fixture, 300, async (instance) => {
       process.kill(fixture.plane.instances[instance]!.workers()[0]!, "SIGKILL");
-      // Each worker of the Node gateway and of Envoy is a node of its own. What it spent and did not report is lost with
-      // it: at most what it held according to the store. Workers of nginx share their counters.
+      // Each worker of the Node gateway is a node of its own, and so is an Envoy, whose workers are threads. What it spent
+      // and did not report is lost with it: at most what it held according to the store. Workers of nginx share their counters.
       if (kind !== "nginx") lost += await fixture.heldBy(instance);
     });
     expect(passedOf(answers).length).toBeLessThanOrEqual(burst + rate * secondsOf(answers) + lost);
@@ -257,7 +260,7 @@ export function workersKilled(kind: PlaneKind): Promise<Verdict> {
 export function instanceKilled(kind: PlaneKind): Promise<Verdict> {
   return withFixture(kind, { apps: metered(200, 200), workers: 1 }, async ({ plane, quota }) => {
     const [first, second] = plane.instances;
-    // Long enough for an Envoy worker to hold a lease.
+    // Long enough to hold a lease.
     await steadyLoad(first!.url, "metered", 50, 3);
     const name = (await quota.nodes()).find(({ node }) => node.startsWith(`${kind}-0`))!.node;
     await first!.killAll();

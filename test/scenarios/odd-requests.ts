@@ -88,16 +88,29 @@ export const oddRequests: OddRequest[] = [
 ];
 
 const pathOf = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
-const RESOLVED = { status: 200, why: "it resolves dot segments, and the backend sees the resolved path" };
+const RESOLVED = { status: 200, why: "it resolves dot segments and //, and the backend sees the resolved path" };
+const DECODED = { status: 200, why: "it takes backslashes for slashes, and the backend sees slashes" };
+const ODD_PATHS = ["/a/%00", "/a/%1f", "/a/%zz", "/a/%", "/a/%u0041", "/a#b", "/?a#b", "*"];
+const UNRESOLVED_PATHS = ["/a/../b", "/./a", "/a/..?b", "/a/%2E%2e/b", "/a//b", "//a"];
+
+/** By default. */
+export const oddPaths: OddRequest[] = [
+  ...ODD_PATHS.map((path) => bad(`the path ${path}`, pathOf(path))),
+  bad("the path /a\\b", pathOf("/a\\b"), { envoy: DECODED }),
+  bad("the path /a/..;/b", pathOf("/a/..;/b"), { envoy: RESOLVED }),
+  ...[...UNRESOLVED_PATHS, "/a%2fb", "/a%5cb", "/%252e", "http://a/b", "/a;b", "/%c3%a9"].map((path) => ({
+    name: `the path ${path}`,
+    bytes: pathOf(path),
+    node: 200,
+  })),
+];
 
 /** With `request_limits.path: strict`. */
 export const ambiguousPaths: OddRequest[] = [
-  ...["/a/%5c../b", "/a/..%3B/b", "/%252e%252e/b", "/a//b", "/a%2fb", "/a/%00", "/a/%zz", "/a/%"].map((path) =>
+  ...[...ODD_PATHS, "/a/%5c../b", "/a/..%3B/b", "/%252e%252e/b", "/a%2fb"].map((path) =>
     bad(`the path ${path}`, pathOf(path)),
   ),
-  ...["/a/../b", "/./a", "/a/..;/b", "/a/..?b", "/a/%2E%2e/b"].map((path) =>
-    bad(`the path ${path}`, pathOf(path), { envoy: RESOLVED }),
-  ),
+  ...[...UNRESOLVED_PATHS, "/a/..;/b"].map((path) => bad(`the path ${path}`, pathOf(path), { envoy: RESOLVED })),
   ...["/", "/a.b/..c/d;x=1", "/a%20b/%C3%BC", "/100%25", "/a?b=//..;/%5c%zz"].map((path) => ({
     name: `the path ${path}`,
     bytes: pathOf(path),

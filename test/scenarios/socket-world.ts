@@ -14,8 +14,11 @@ export interface SocketRoute {
   readonly arrivals: number[];
   /** The address of the route on an instance. */
   url(instance: number): string;
-  /** Connects this many clients at once, to one instance or to all in turn; resolves when all have a result. */
-  connect(count: number, instance?: number, app?: string): Promise<Connected>;
+  /**
+   * Connects this many clients at once, to one instance or to all in turn; resolves when all have a result.
+   * @param address of all these clients, named by a trusted hop; otherwise it is unknown, and has no limit
+   */
+  connect(count: number, instance?: number, app?: string, address?: string): Promise<Connected>;
   /** Open connections, as the pods see them. */
   live(): number;
   /** The most connections that any pod had at a time. */
@@ -105,9 +108,10 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
           {
             ...route,
             url,
-            async connect(count, instance, app = "default") {
+            async connect(count, instance, app = "default", address) {
+              const headers = { "x-app-id": app, ...(address === undefined ? {} : { "x-forwarded-for": address }) };
               const some = Array.from({ length: count }, (_, i) =>
-                connectSocket(url(instance ?? i % plane.instances.length), { "x-app-id": app }),
+                connectSocket(url(instance ?? i % plane.instances.length), headers),
               );
               for (const client of some) clients.add(client);
               const outcomes = await Promise.all(some.map(({ outcome }) => outcome));

@@ -69,6 +69,8 @@ export interface ControlServer {
   admin(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   /** The same for any path. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** The live feeds of the dashboard. */
+  viewers(): number;
   close(): Promise<void>;
 }
 
@@ -120,13 +122,14 @@ export async function startControl(store: Store, options: ControlServerOptions =
     recalled: recalls.forNode,
     pinnedLevel: () => pin.current()?.level,
     // On a stopped clock: the response time of a busy machine is not tested here.
-    now: () => 0,
+    clock: { now: () => 0 },
   });
   const answers = {
     report: options.reports ?? [],
     apps: options.appReports ?? [],
     metrics: [],
     activity: [],
+    limits: [],
     sample: [],
   };
   const context = createContext({
@@ -166,6 +169,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
       ...(options.endpoints ?? []),
     ],
     sessionToken: dashboard.sessionToken,
+    onConfig: live.onChange,
     access() {
       return accessOptions(live.current());
     },
@@ -202,6 +206,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     post: (body, headers) => send("POST", "/v1/sync", PLANE_TOKEN, body, headers),
     admin: (method, path, body, headers) => send(method, `/admin/ratelimit${path}`, ADMIN_TOKEN, body, headers),
     call: (method, path, body, headers) => send(method, path, ADMIN_TOKEN, body, headers),
+    viewers: dashboard.viewers,
     async close() {
       dashboard.close();
       recalls.close();

@@ -7,6 +7,7 @@ import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
 import { createEnvoyListener, type ListenerTimeouts } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
 import type { DescriptorLimiter } from "../../src/limiter/descriptors/descriptor-limiter.js";
+import type { Clock } from "../../src/shared/clock.js";
 
 export interface ListenerUnderTest {
   readonly port: number;
@@ -23,6 +24,7 @@ export interface ListenerUnderTestOptions {
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;
   timeouts?: Partial<ListenerTimeouts>;
+  clock?: Clock;
 }
 
 export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };

@@ -3,21 +3,24 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "undici";
-import { envoyBundle } from "../../build/bundles.js";
+import { envoyBundle, envoyModuleBundle } from "../../build/bundles.js";
 import { renderEnvoy } from "../../src/render/envoy/envoy.js";
 import { ADMIN_SOCKET, DEFAULT_CONNECTIONS, type EnvoyRenderOptions } from "../../src/render/envoy/options.js";
-import { envoyBinary } from "./find-envoy.js";
+import { envoyBinary, moduleFolder } from "./find-envoy.js";
 import { parseYaml } from "./nginx-process.js";
 import { freePort } from "./ports.js";
 import { type ServerProcess, startProcess } from "./processes.js";
 import { waitFor } from "./wait-for.js";
 
-let bundle: string | undefined;
+const bundles: { lua?: string; module?: string } = {};
+
+/** How Envoy decides unless a test says otherwise: TOLLGATE_ENVOY_MODE=lua selects the Lua filter. */
+const DEFAULT_MODE = process.env.TOLLGATE_ENVOY_MODE === "lua" ? "lua" : "module";
 
 /** Like `nginxPlane`. */
-export function envoyPlane(): string {
-  bundle ??= envoyBundle();
-  return bundle;
+export function envoyPlane(mode: "lua" | "module" = DEFAULT_MODE): string {
+  bundles[mode] ??= mode === "lua" ? envoyBundle() : envoyModuleBundle();
+  return bundles[mode];
 }
 
 export interface EnvoyProcess {
@@ -33,9 +36,9 @@ export interface EnvoyProcess {
   signal(name: NodeJS.Signals): void;
   /**
    * Renders another configuration into the same files, always with a new script version. A `dynamic` Envoy applies it
-   * while it runs; otherwise a new process replaces the old one, which drains.
+   * while it runs; otherwise a new process, with another number of workers if given, replaces the old one, which drains.
    */
-  reload(yaml?: string): Promise<void>;
+  reload(yaml?: string, workers?: number): Promise<void>;
   /** Kills all processes with SIGKILL; a supervisor does not restart them. */
   killAll(): Promise<void>;
   /** Starts again after killAll, on the same ports. */
@@ -66,7 +69,8 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   const dir = mkdtempSync(join(tmpdir(), "tollgate-envoy-"));
   const port = await freePort();
   const { supervised = false, edit, control, ...rendering } = options;
-  const workers = options.workers ?? 2;
+  let workers = options.workers ?? 2;
+  const mode = options.mode ?? DEFAULT_MODE;
   const logFile = join(dir, "envoy.log");
   const url = `http://127.0.0.1:${port}`;
   const log = () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : "") + notes;
@@ -79,13 +83,18 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   let notes = "";
   let writes = 0;
 
+  /** How often the module has loaded a script. */
+  const loads = () => log().split("tollgate: loaded ").length - 1;
+  let loadsBefore = 0;
+
   function write(source: string): void {
-    const text = rendering.mode === "rls" ? "" : envoyPlane();
+    loadsBefore = loads();
+    const text = mode === "rls" ? "" : envoyPlane(mode);
     writes += 1;
     const { files } = renderEnvoy(parseYaml(source, port, control), {
       services: [],
       envoyServices: [],
-      mode: "lua",
+      mode,
       maxConnections: DEFAULT_CONNECTIONS,
       dynamic: false,
       ...rendering,
@@ -112,12 +121,16 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     }
   }
 
-  /** Waits for the routes, which contain the version of their script. They are written last. */
+  /** Waits until the running Envoy has the new script, routes and clusters. */
   async function taken(): Promise<void> {
-    const version = /script: ("\w+")/.exec(readFileSync(join(dir, "routes.yaml"), "utf8"))![1]!;
-    await waitFor("Envoy to take the routes", async () => {
-      return (await admin("/config_dump?resource=dynamic_route_configs")).includes(version);
-    });
+    if (mode === "module") await waitFor("the module to load the script", () => loads() > loadsBefore);
+    const resources = { "routes.yaml": "dynamic_route_configs", "clusters.yaml": "dynamic_active_clusters" };
+    for (const [name, resource] of Object.entries(resources)) {
+      const version = /version_info: (\S+)/.exec(readFileSync(join(dir, name), "utf8"))![1]!;
+      await waitFor(`Envoy to take ${name}`, async () => {
+        return (await admin(`/config_dump?resource=${resource}`)).includes(version);
+      });
+    }
   }
 
   function launch(): ServerProcess {
@@ -128,7 +141,14 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
         : ["--base-id", baseId, "--restart-epoch", String(epoch)];
     const args = ["-c", join(dir, "envoy.yaml"), "--concurrency", String(workers), "-l", "warning"];
     const times = ["--drain-time-s", String(DRAIN_S), "--parent-shutdown-time-s", String(PARENT_S)];
-    return startProcess(envoyBinary(), [...args, "--log-path", logFile, ...times, ...identity], dir);
+    const modules = { ENVOY_DYNAMIC_MODULES_SEARCH_PATH: moduleFolder() };
+    const levels = ["--component-log-level", "dynamic_modules:info", "--file-flush-interval-msec", "50"];
+    return startProcess(
+      envoyBinary(),
+      [...args, ...levels, "--log-path", logFile, ...times, ...identity],
+      dir,
+      modules,
+    );
   }
 
   /** Waits until the newest process reports that it serves. The port may still belong to an older one. */
@@ -208,7 +228,8 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     pid: () => running.at(-1)?.pid ?? -1,
     log,
     signal: (name) => running.at(-1)?.signal(name),
-    async reload(source = yaml) {
+    async reload(source = yaml, count = workers) {
+      workers = count;
       write(source);
       if (options.dynamic === true) return taken();
       epoch += 1;

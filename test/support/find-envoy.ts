@@ -18,11 +18,20 @@ export function envoyBinary(): string {
   return found;
 }
 
+/** Where the dynamic module is: the one that build/envoy-module.sh has built, or that of TOLLGATE_ENVOY_MODULE. */
+export function moduleFolder(): string {
+  return process.env.TOLLGATE_ENVOY_MODULE ?? fromRoot(".cache/envoy-module/release");
+}
+
+/** The newest first. */
 function fetched(): string[] {
   const folder = fromRoot(".cache/envoy");
   try {
     const versions = readdirSync(folder).filter((name) => /^[0-9.]+$/.test(name));
-    return versions.sort().map((version) => join(folder, version, "envoy/_bin/envoy"));
+    return versions
+      .sort()
+      .reverse()
+      .map((version) => join(folder, version, "envoy/_bin/envoy"));
   } catch {
     return [];
   }

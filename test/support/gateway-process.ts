@@ -59,8 +59,12 @@ export interface GatewayProcessOptions {
   client?: { cert: string; key: string };
   /** The control listener has TLS. */
   controlTls?: boolean;
+  /** Limit of open files of each process. */
+  maxFiles?: number;
   /** Runs what `make build` built, also if it is not up to date: for measurements. */
   built?: boolean;
+  /** Arguments of Node that start another version's command line. */
+  program?: readonly string[];
 }
 
 /** Valid only in tests. */
@@ -75,8 +79,11 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   const control = options.control ?? `admin_token: ${ADMIN_TOKEN}, plane_token: ${PLANE_TOKEN}`;
   const head = `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}", ${control} }\n`;
   writeFileSync(file, head + trustingLoopback(yaml));
-  const program = options.built ? [builtCli] : tollgateProgram();
-  const child = spawn(process.execPath, [...program, "serve", "--config", file], {
+  const program = options.program ?? (options.built ? [builtCli] : tollgateProgram());
+  const command = [process.execPath, ...program, "serve", "--config", file];
+  const limited = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', String(options.maxFiles), ...command];
+  const [first, ...rest] = options.maxFiles === undefined ? command : limited;
+  const child = spawn(first!, rest, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...options.env },
   });

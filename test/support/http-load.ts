@@ -18,9 +18,17 @@ export interface HttpLoad {
   stop(): Promise<Answered[]>;
 }
 
-/** Sends requests until it is stopped. When the machine is too slow for the rate, missed requests are sent late. */
+/** Connections of one load. Further requests wait for one. */
+const CONNECTIONS = 64;
+/** Responses that are missing at the same time. */
+export const MAX_PENDING = 1_000;
+
+/**
+ * Sends requests until it is stopped. When the machine is too slow for the rate, missed requests are sent late; those
+ * that would exceed MAX_PENDING are not sent.
+ */
 export function startHttpLoad(url: string, app: string, perSecond: number, timeoutMs = 300_000): HttpLoad {
-  const agent = new Agent({ connections: 64, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+  const agent = new Agent({ connections: CONNECTIONS, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
   const answers: Answered[] = [];
   const pending = new Set<Promise<void>>();
   const startedAt = performance.now();
@@ -41,10 +49,11 @@ export function startHttpLoad(url: string, app: string, perSecond: number, timeo
   async function sendAll(): Promise<void> {
     while (!stopped) {
       const due = Math.floor(((performance.now() - startedAt) / 1000) * perSecond);
-      for (; sent < due; sent++) {
+      for (; sent < due && pending.size < MAX_PENDING; sent++) {
         const one = send().finally(() => pending.delete(one));
         pending.add(one);
       }
+      sent = due;
       await pause(2);
     }
   }

@@ -102,6 +102,15 @@ function lieOf(script: Lie["script"], change: Change, by: number, more: Partial<
 
 /** Lies that have created tokens, or would if one rule were missing. */
 export const knownLies: Record<string, LyingStep[]> = {
+  "spending is refunded while another node claims what the app may hold": [
+    { kind: "ask", node: 1, apps: 1, need: 20, want: 0, lost: true },
+    { kind: "ask", node: 1, apps: 1, need: 0, want: 0, lost: false },
+    { kind: "spend", node: 1, app: 0, amount: 1 },
+    lieOf("grant", "granted", 1),
+    { kind: "ask", node: 1, apps: 1, need: 0, want: 0, lost: true },
+    { kind: "refund", node: 1, app: 0, amount: 1 },
+    { kind: "ask", node: 1, apps: 1, need: 0, want: 0, lost: true },
+  ],
   "tokens are granted and returned at once, above what can be charged": [
     ...honestSpend,
     lieOf("grant", "granted", 6e8),

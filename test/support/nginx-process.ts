@@ -49,6 +49,8 @@ export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | 
   http?: string;
   /** Further content of `control: { … }`. */
   control?: string;
+  /** The hard limit of open files, which nginx cannot raise. */
+  maxFiles?: number;
   /** Edits a rendered file before nginx reads it. */
   edit?: (text: string, name: string) => string;
 }
@@ -86,7 +88,12 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
     }
   }
   write(yaml);
-  const child = startProcess("nginx", ["-p", dir, "-c", join(dir, "nginx.conf"), "-g", "daemon off;"], dir);
+  const limited =
+    options.maxFiles === undefined
+      ? []
+      : ["prlimit", `--nofile=${options.maxFiles}:${options.maxFiles}`, "setpriv", "--bounding-set=-sys_resource"];
+  const [program, ...args] = [...limited, "nginx", "-p", dir, "-c", join(dir, "nginx.conf"), "-g", "daemon off;"];
+  const child = startProcess(program!, args, dir);
   const errorLog = join(dir, "error.log");
   const log = () => (existsSync(errorLog) ? readFileSync(errorLog, "utf8") : "");
   const workers = () => childrenOf(child.pid);

@@ -20,11 +20,15 @@ export interface ServerProcess {
   end(name: NodeJS.Signals): Promise<void>;
 }
 
-export function startProcess(command: string, args: string[], cwd: string): ServerProcess {
+export function startProcess(command: string, args: string[], cwd: string, env: NodeJS.ProcessEnv = {}): ServerProcess {
   const [program, ...rest] = existsSync(SETPRIV)
     ? [SETPRIV, "--pdeathsig", "KILL", command, ...args]
     : [command, ...args];
-  const child = spawn(program as string, rest, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(program as string, rest, {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let printed = "";
   const keep = (chunk: Buffer) => {
     printed = (printed + chunk.toString()).slice(-4_000);

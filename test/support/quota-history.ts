@@ -13,6 +13,8 @@ const APPS = [
 ];
 const NODES = ["n1", "n2", "n3"];
 const CLUSTER = { capacity: 60, rate: 12, nodeTtlMs: 3000 };
+/** A new store could have lost data, so it charges for no outage at first. */
+const NEW_STORE_SECONDS = 12;
 
 export type Step =
   | { kind: "grant"; node: number; apps: number; need: number; want: number; lost: boolean }
@@ -21,6 +23,7 @@ export type Step =
   | { kind: "retry" | "die" | "leave"; node: number }
   | { kind: "late"; back: number }
   | { kind: "clock"; seconds: number }
+  | { kind: "outage"; seconds: number; app: number; spent: number[] }
   | { kind: "borrow" | "repay"; app: number; amount: number; operation: number }
   | { kind: "emergency"; on: boolean }
   | { kind: "tick" }
@@ -75,6 +78,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
+      kind: fc.constant("outage" as const),
+      seconds: fc.constantFrom(2, 5, 20),
+      app,
+      spent: fc.array(fc.nat({ max: 100 }), { minLength: NODES.length, maxLength: NODES.length }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
       kind: fc.constantFrom("borrow" as const, "repay" as const),
       app,
       amount: fc.integer({ min: 1, max: 6 }),
@@ -92,6 +104,8 @@ interface SimulatedNode {
   name: string;
   epoch: number;
   seq: number;
+  /** The number of its last message. */
+  sent: number;
   /** The counters known to the node, in the order of APPS. */
   accounts: { granted: number; returned: number; balance: number }[];
   last?: Message;
@@ -107,11 +121,12 @@ interface Message {
 
 /** Runs a history. Throws BrokenPromise if a reply contradicts the model. */
 export async function play(store: DrivenStore, clusterId: string, steps: Step[], shards = 1): Promise<void> {
-  store.clock.now = START;
+  store.clock.now = START - NEW_STORE_SECONDS * SECOND;
   const cluster = { id: clusterId, ...CLUSTER, shards };
   const quota = createQuota(store, cluster);
-  const model = createModel(cluster, APPS, START);
-  const startNodes = (): SimulatedNode[] => NODES.map((name) => ({ name, epoch: 1, seq: 0, accounts: fresh() }));
+  const model = createModel(cluster, APPS, store.clock.now);
+  const startNodes = (): SimulatedNode[] =>
+    NODES.map((name) => ({ name, epoch: 1, seq: 0, sent: 0, accounts: fresh() }));
   /** Which apps are in the same messages: to each shard a node is another one, with its own epoch and numbers. */
   const parts = groupByShard(shards).map((places) => ({ places, nodes: startNodes() }));
   const nodeOf = (index: number, place: number) => parts.find(({ places }) => places.includes(place))!.nodes[index]!;
@@ -125,8 +140,16 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
   function restart(one: SimulatedNode): void {
     one.epoch++;
     one.seq = 0;
+    one.sent = 0;
     one.accounts = fresh();
     delete one.last;
+  }
+
+  /** An operation on a shard that changes the buckets of some apps. */
+  function moveTo(shard: number, changed: string[]): void {
+    model.moveTo(store.clock.now);
+    const own = APPS.map(({ id }) => id).filter((id) => shardOf(id, shards) === shard);
+    model.uses(own, changed);
   }
 
   /** Sends a message of a node about the apps with these indexes, and updates the model. */
@@ -152,7 +175,10 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
     });
     const send = () =>
       typeof ask === "object" ? target.grant(sender, requests) : target.report(sender, requests, ask === "leave");
-    model.moveTo(store.clock.now);
+    const ids = places.map((place) => APPS[place]!.id);
+    moveTo(shard, ids);
+    if (one.seq > one.sent + 1) model.missed(nameOf(one));
+    one.sent = one.seq;
     const before = await debts();
     const answer = await send();
     const after = await debts();
@@ -160,16 +186,8 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
     const grants = typeof ask === "object" && answer.code === "ok";
     model.booked(nameOf(one), counters, grants ? answer.apps.map((grant) => grant.granted) : [], lent);
     // A closed epoch holds nothing: what a late report refunds is returned at once.
-    if (answer.code === "epoch_closed")
-      model.left(
-        nameOf(one),
-        places.map((place) => APPS[place]!.id),
-      );
-    if (ask === "leave")
-      model.left(
-        nameOf(one),
-        places.map((place) => APPS[place]!.id),
-      );
+    if (answer.code === "epoch_closed") model.left(nameOf(one), ids);
+    if (ask === "leave") model.left(nameOf(one), ids);
     const message: Message = { send, sender, answer, shard };
     one.last = message;
     sent.push(message);
@@ -191,8 +209,13 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
   async function perform(now: Step): Promise<void> {
     if (now.kind === "clock") {
       store.clock.now += now.seconds * SECOND;
+    } else if (now.kind === "outage") {
+      store.clock.now += now.seconds * SECOND;
+      for (const [index, amount] of now.spent.entries()) nodeOf(index, now.app).accounts[now.app]!.balance -= amount;
+      // Messages without a reply.
+      for (const { nodes } of parts) for (const one of nodes) one.seq++;
     } else if (now.kind === "tick") {
-      model.moveTo(store.clock.now);
+      moveTo(0, []);
       await quota.emergencyCheck(1000, true);
     } else if (now.kind === "grant") {
       for (const { places, nodes } of parts) {
@@ -234,7 +257,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
       const of = shards === 1 ? "" : `${now.app}-`;
       await borrowOrRepay(now.kind, now.app, now.amount, `${now.kind}-${of}${now.operation}`);
     } else if (now.kind === "emergency") {
-      model.moveTo(store.clock.now);
+      for (let shard = 0; shard < shards; shard++) moveTo(shard, []);
       const operation = `emergency-${++operationCount}`;
       await (now.on ? quota.emergencyOn(2000, "why", "who", operation) : quota.emergencyOff(operation));
     } else if (now.kind === "reconcile") {
@@ -260,8 +283,9 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
   }
 
   async function borrowOrRepay(kind: "borrow" | "repay", place: number, amount: number, operation: string) {
-    model.moveTo(store.clock.now);
     const policy = APPS[place]!;
+    if (operations.has(operation)) model.moveTo(store.clock.now);
+    else moveTo(shardOf(policy.id, shards), [policy.id]);
     const answer = await (kind === "borrow"
       ? quota.borrow(policy, amount, operation)
       : quota.repay(policy, amount, operation));
@@ -275,8 +299,8 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
   }
 
   async function reconcile(place: number, force: boolean) {
-    model.moveTo(store.clock.now);
     const policy = APPS[place]!;
+    moveTo(shardOf(policy.id, shards), []);
     // The listing and the reconcile run at the same time, so they agree on which nodes are dead.
     const dead = (await quota.of(policy.id).nodes()).filter((listed) => !listed.alive);
     const result = await quota.reconcile(policy, { tolerance: 0.1, force, operation: `r-${++operationCount}` });
@@ -288,6 +312,10 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[],
     if (result.driftBefore !== 0) throw new BrokenPromise(`I5: ${policy.id} drifted: ${JSON.stringify(result)}`);
   }
 
+  while (store.clock.now < START) {
+    await perform({ kind: "emergency", on: false });
+    await perform({ kind: "clock", seconds: 1 });
+  }
   for (const now of steps) {
     await perform(now);
     for (const policy of APPS) {

@@ -29,7 +29,6 @@ export interface RedisCluster {
   stop(): Promise<void>;
 }
 
-const BUS_OFFSET = 10_000;
 const SLOTS = 16_384;
 
 export async function startRedisCluster({
@@ -55,7 +54,6 @@ export async function startRedisCluster({
 
 async function startNode(nodeTimeoutMs: number, args: string[]): Promise<ClusterNode> {
   const server = await startRedis({
-    alsoFree: BUS_OFFSET,
     args: [
       ...["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"],
       ...["--cluster-node-timeout", String(nodeTimeoutMs), "--cluster-replica-validity-factor", "0"],

@@ -15,8 +15,6 @@ export interface StartRedisOptions {
   client?: Omit<RedisOptions, "replyMapping">;
   /** False if the server will not respond soon, for example while it loads data. */
   waitUntilReady?: boolean;
-  /** The port that many above must be free, too. */
-  alsoFree?: number;
   /** The content of a configuration file, for sentinels. */
   configuration?: string;
 }
@@ -42,19 +40,16 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
   const file = options.configuration === undefined ? [] : [join(dir, "redis.conf")];
   if (file[0] !== undefined) await writeFile(file[0], options.configuration ?? "");
   let args = options.args ?? [];
-  // Another process may take the port before Redis listens; then try another one.
-  for (let attempt = 1; ; attempt++) {
-    const port = options.port ?? (await freePort(options.alsoFree));
-    const started = startProcess("redis-server", [...file, ...redisArguments(port, dir, args)], dir);
-    try {
-      return await serve(port, started);
-    } catch (error) {
-      await started.end("SIGKILL");
-      if (attempt === 5 || options.port !== undefined) throw error;
-    }
+  const port = options.port ?? (await freePort());
+  const started = startProcess("redis-server", [...file, ...redisArguments(port, dir, args)], dir);
+  try {
+    return await serve(started);
+  } catch (error) {
+    await started.end("SIGKILL");
+    throw error;
   }
 
-  async function serve(port: number, first: ServerProcess): Promise<RedisServer> {
+  async function serve(first: ServerProcess): Promise<RedisServer> {
     let server = first;
     const client = new Redis({
       ...options.client,

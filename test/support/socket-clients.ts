@@ -20,10 +20,16 @@ let count = 0;
 /**
  * `url` of a route, with ws:, http:, or over TLS with wss: or https:. The client's name is added to the query.
  * @param ca a trusted certificate
+ * @param localAddress from which it connects
  */
-export function connectSocket(url: string, headers: Record<string, string> = {}, ca?: Buffer): SocketClient {
+export function connectSocket(
+  url: string,
+  headers: Record<string, string> = {},
+  ca?: Buffer,
+  localAddress?: string,
+): SocketClient {
   const name = `c${++count}`;
-  const options = { headers, handshakeTimeout: 30_000, ...(ca === undefined ? {} : { ca }) };
+  const options = { headers, handshakeTimeout: 30_000, ...(ca === undefined ? {} : { ca }), localAddress };
   const socket = new WebSocket(`${url.replace(/^http/, "ws")}?client=${name}`, options);
   const ended = new Promise<{ code: number }>((resolve) => socket.once("close", (code) => resolve({ code })));
   const outcome = new Promise<Outcome>((resolve) => {

@@ -1,8 +1,8 @@
 /** WebSocket backends that count their connections. Tests check limits against this count. */
 import type { IncomingMessage } from "node:http";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
+import { freePort } from "./ports.js";
 
 export interface PodConnection {
   /** The name of the client, from the query of its URL. */
@@ -28,7 +28,8 @@ export async function startSocketPod(opened: (pod: SocketPod, connection: PodCon
   const live = new Set<PodConnection>();
   let accepted = 0;
   let server: Server | undefined;
-  let port = 0;
+  // Not an ephemeral port: others could use it until the pod is revived.
+  const port = await freePort();
 
   async function listen(): Promise<void> {
     const http = createServer((_request, response) => response.end("a pod"));
@@ -48,7 +49,6 @@ export async function startSocketPod(opened: (pod: SocketPod, connection: PodCon
       http.once("error", reject);
       http.listen(port, "127.0.0.1", resolve);
     });
-    port = (http.address() as AddressInfo).port;
     server = http;
   }
 
@@ -62,9 +62,7 @@ export async function startSocketPod(opened: (pod: SocketPod, connection: PodCon
   }
 
   const pod: SocketPod = {
-    get address() {
-      return `127.0.0.1:${port}`;
-    },
+    address: `127.0.0.1:${port}`,
     live,
     accepted: () => accepted,
     die,

@@ -1,6 +1,7 @@
 /** A small hand-written function library for tests of the store itself. */
 import type { RedisValue, ScriptReply } from "../../src/scripts/redis-api.js";
-import { type FunctionLibrary, functionName } from "../../src/store/function-library.js";
+import type { FunctionLibrary } from "../../src/store/function-library.js";
+import { functionName } from "../../src/store/function-names.js";
 import { createRedisStore, type RedisStoreOptions } from "../../src/store/redis/redis-store.js";
 import type { RunOptions, Store } from "../../src/store/store.js";
 

@@ -17,6 +17,8 @@ const met = {
   /** Helm and the linters from PyPI. */
   tools: process.env.TOLLGATE_NO_TOOLS !== "1" || "Helm and the linters",
   containers: filesOnly || !process.env.TOLLGATE_NO_CONTAINERS || "containers",
+  /** For builds that take minutes. */
+  time: filesOnly || true,
   /** A Kubernetes control plane. */
   cluster: filesOnly || built("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
   actionlint: built("actionlint"),
