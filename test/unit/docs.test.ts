@@ -1,5 +1,5 @@
 /** Compares the documentation with the code: codes, store functions, and the files that the map names. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import * as codes from "../../src/core/codes.js";
 import { catalog } from "../../src/scripts/catalog.js";
@@ -10,10 +10,20 @@ describe("the documentation", () => {
   it("list exactly the codes in the source, each with the same meaning", () => {
     const source = read("src/core/codes.ts");
     const meanings = [...source.matchAll(/\/\*\* (.*?) \*\/\nexport const \w+ = "(\w+)";/g)];
-    const documented = [...read("docs/CODES.md").matchAll(/^\| `(\w+)` \| (.*) \|$/gm)];
+    const documented = [...read("docs/CODES.md").matchAll(/^\| `(\w+)` \| (?!\d)(.*) \|$/gm)];
     expect(meanings.map(([, , code]) => code)).toEqual(Object.values(codes));
     expect(documented.map(([, code, meaning]) => [code, meaning])).toEqual(
       meanings.map(([, meaning, code]) => [code, meaning]),
+    );
+  });
+
+  it("list exactly the errors of the gateway, each with the same status and meaning", () => {
+    const source = read("src/core/refusals.ts");
+    const errors = [...source.matchAll(/^ {2}\/\*\* (.*?) \*\/\n {2}(\w+): (\d{3}),$/gm)];
+    const documented = [...read("docs/CODES.md").matchAll(/^\| `(\w+)` \| (\d{3}) \| (.*) \|$/gm)];
+    expect(errors.length).toBeGreaterThan(20);
+    expect(documented.map(([, code, status, meaning]) => [code, status, meaning])).toEqual(
+      errors.map(([, meaning, code, status]) => [code, status, meaning]),
     );
   });
 
@@ -28,12 +38,39 @@ describe("the documentation", () => {
 
   it("name only files that exist in the map", () => {
     const modules =
-      "cli|service|envoy-service|planes|render|config|descriptors|limiter|quota|slots|store|scripts|engine|core";
+      "cli|service|simulate|envoy-service|planes|render|config|descriptors|limiter|quota|slots|store|scripts|engine|core|shared";
     const named = [...read("docs/MAP.md").matchAll(new RegExp(`\`((?:${modules})/[\\w./-]+\\.ts)\``, "g"))].map(
       ([, path]) => path,
     );
     expect(named.length).toBeGreaterThan(20);
     expect(named.filter((path) => !existsSync(new URL(`../../src/${path}`, import.meta.url)))).toEqual([]);
+  });
+
+  it("is right that no other module reads the configuration itself", () => {
+    const readers = ["cli", "config", "render", "service", "simulate"];
+    const reading = readdirSync(new URL("../../src", import.meta.url), { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".ts") && /config\/(schema|load|live\/)/.test(read(`src/${path}`)))
+      .map((path) => path.split("/")[0]!);
+    // Files inside of config import each other by relative paths.
+    expect([...new Set([...reading, "config"])].sort()).toEqual(readers);
+    for (const page of ["docs/MAP.md", "docs/GLOSSARY.md", "CONTRIBUTING.md"]) {
+      expect(read(page).replaceAll(/\s+/g, " "), page).toMatch(
+        /`cli`, `service`, `simulate` and `render` read the configuration/,
+      );
+    }
+  });
+
+  it("name only files and folders that exist in CONTRIBUTING, with placeholders resolved to at least one file", () => {
+    const roots = "src|test|build|docs|bench|fuzz|soak|deploy|monitoring";
+    const named = [...read("CONTRIBUTING.md").matchAll(new RegExp(`\`((?:${roots})/[^\`\\s]*)\``, "g"))].map(
+      ([, path]) => path!,
+    );
+    expect(named.length).toBeGreaterThan(30);
+    const missing = named.filter((path) => {
+      const known = path.replace(/[<{*].*$/, "").replace(/[^/]*$/, (name) => (path.includes("*") ? "" : name));
+      return !existsSync(new URL(`../../${known}`, import.meta.url));
+    });
+    expect(missing).toEqual([]);
   });
 
   it("name the first command within ten lines of the README", () => {

@@ -165,6 +165,18 @@ describe("a request", () => {
   });
 });
 
+/** A google.protobuf.Struct as the object that it stands for. */
+function plainOf(struct: unknown): unknown {
+  const { fields } = struct as { fields: Record<string, Record<string, unknown>> };
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, plainValue(value)]));
+}
+
+function plainValue(value: Record<string, unknown>): unknown {
+  if (value.structValue !== undefined) return plainOf(value.structValue);
+  const list = value.listValue as { values: Record<string, unknown>[] } | undefined;
+  return list === undefined ? Object.values(value)[0] : list.values.map(plainValue);
+}
+
 describe("a response", () => {
   it("contains limit, remaining tokens and reset time", async () => {
     decide = () => decision({ limit, remaining: 99, resetMs: 1_250 }, { unlimited: true }, {});
@@ -206,7 +218,11 @@ describe("a response", () => {
       remaining: 0,
       limit: 100,
     });
-    expect(reply.dynamic_metadata).toEqual({ fields: { code: { stringValue: "quota_exhausted" } } });
+    expect(reply.dynamic_metadata?.fields).toMatchObject({
+      code: { stringValue: "quota_exhausted" },
+      hitsAddend: { numberValue: 7 },
+    });
+    expect(reply.dynamic_metadata?.fields).not.toHaveProperty("metadata");
   });
 
   it("in shadow mode allows the request and reports the refusal", async () => {
@@ -236,15 +252,36 @@ describe("a response", () => {
   it("contains metadata of all types", async () => {
     const metadata = { text: "a", number: 1.5, flag: false, nothing: null, list: [1, "b"], inner: { empty: "" } };
     decide = () => ({ ...decision({ limit }), metadata });
-    expect((await official.ask(one)).dynamic_metadata).toEqual({
-      fields: {
-        text: { stringValue: "a" },
-        number: { numberValue: 1.5 },
-        flag: { boolValue: false },
-        nothing: { nullValue: "NULL_VALUE" },
-        list: { listValue: { values: [{ numberValue: 1 }, { stringValue: "b" }] } },
-        inner: { structValue: { fields: { empty: { stringValue: "" } } } },
-      },
+    const fields = {
+      text: { stringValue: "a" },
+      number: { numberValue: 1.5 },
+      flag: { boolValue: false },
+      nothing: { nullValue: "NULL_VALUE" },
+      list: { listValue: { values: [{ numberValue: 1 }, { stringValue: "b" }] } },
+      inner: { structValue: { fields: { empty: { stringValue: "" } } } },
+    };
+    expect((await official.ask(one)).dynamic_metadata?.fields.metadata).toEqual({ structValue: { fields } });
+  });
+
+  it("has metadata as envoyproxy/ratelimit writes it: domain, descriptors, and that of the rules", async () => {
+    decide = () => ({ ...decision({ limit }, { limit }), metadata: { service_with_quota: { name: "service_1" } } });
+    const descriptors = [
+      { entries: [{ key: "user", value: "u=1" }, { key: "path" }] },
+      { entries: [{ key: "a", value: "b" }], limit: { requests_per_unit: 5, unit: "MINUTE" } },
+    ];
+    const reply = await official.ask({ domain: "rl", descriptors });
+    expect(plainOf(reply.dynamic_metadata)).toEqual({
+      domain: "rl",
+      descriptors: [{ entries: ["user=u=1", "path="] }, { entries: ["a=b"], limit: "requests_per_unit:5 unit:MINUTE" }],
+      metadata: { service_with_quota: { name: "service_1" } },
+    });
+  });
+
+  it("of a rule without a name is named by its domain and keys in the policy", async () => {
+    decide = () => decision({ limit: { ...limit, name: "", label: "limit:rl/foo/bar" } });
+    expect((await client.ask(one)).response_headers_to_add).toContainEqual({
+      key: "RateLimit-Policy",
+      value: '"limit:rl/foo/bar";q=100;w=60',
     });
   });
 

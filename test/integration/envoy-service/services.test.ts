@@ -26,7 +26,7 @@ async function startService(node: string): Promise<Service> {
 node_id: ${node}
 workers: 1
 store: ${redis.url}
-envoy: { listen: "127.0.0.1:${port}" }
+envoy: { listen: "127.0.0.1:${port}", response_headers: true }
 log: { level: warn }
 apps:
   shared: { guaranteed: 0.001, burst: ${BURST}, on_store_failure: closed }
@@ -150,7 +150,7 @@ describe("a shared limit", () => {
     const own = Object.fromEntries(reply.response_headers_to_add!.map(({ key, value }) => [key!.toLowerCase(), value]));
     const { headers } = await fetch(service.gateway.url, { headers: { "x-app-id": "twice" } });
     for (const name of ["ratelimit-policy", "x-ratelimit-limit"]) expect(own[name], name).toBe(headers.get(name));
-    expect(own["ratelimit-policy"]).toBe('"twice";q=400;w=2');
+    expect(own["ratelimit-policy"]).toBe('"twice";q=400;w=2;qu="tokens"');
   });
 
   it("is counted in the metrics", async () => {

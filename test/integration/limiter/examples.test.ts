@@ -35,7 +35,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     expect(await response.json()).toEqual({ hello: "world" });
     expect(response.headers.get("x-ratelimit-cost")).toBe("1");
     expect(response.headers.get("x-ratelimit-limit")).toBe("200");
-    expect(response.headers.get("ratelimit-policy")).toBe('"red";q=200;w=2');
+    expect(response.headers.get("ratelimit-policy")).toBe('"red";q=200;w=2;qu="tokens"');
     expect(response.headers.get("ratelimit")).toMatch(/^"red";r=\d+;t=\d+$/);
   });
 

@@ -34,5 +34,5 @@ it("new limits of the cluster apply, and stay if omitted", async () => {
   limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 200 } }, cluster: { capacity: 3 } });
   expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity" });
   limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 300 } } });
-  expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity", limit: 300 });
+  expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity", limit: 2 });
 });

@@ -157,7 +157,29 @@ describe("scripts under load", () => {
       false,
     );
     expect(settled.code).toBe("ok");
+    const before = await server.command("DBSIZE");
+    const unknown = { ...app, id: "unknown" };
+    const claims = [app, unknown].map((limits) => ({ app: limits, granted: 100, spent: 500, returned: 60 }));
+    for (const leave of [false, true]) {
+      const { code, apps } = await quota.report({ node: "invented", epoch: 1, seq: 1 }, claims, leave);
+      expect([code, apps.map(({ granted }) => granted)]).toEqual(["ok", [0, 0]]);
+    }
+    // A known node is charged for its known app only, and once.
+    for (let i = 0; i < 2; i++) {
+      const { apps } = await quota.report(
+        { node: "n1", epoch: 1, seq: 3 },
+        [{ ...claims[0]!, spent: 40 }, claims[1]!],
+        false,
+      );
+      expect(apps.map(({ granted }) => granted)).toEqual([100, 0]);
+    }
+    expect((await quota.ledger("n1@1")).apps.map(({ app: id }) => id)).toEqual([app.id]);
     expect(await slots.renew("p1", limits.leaseMs, [slot])).toMatchObject({ renewed: 1, lost: [] });
+    const other = createSlots(store, "c1//other/");
+    const invented = { ...slot, client: "10.0.0.1" };
+    expect(await other.renew("p2", limits.leaseMs, [invented])).toMatchObject({ renewed: 0, incarnation: "0" });
+    expect(await other.release("p2", limits.leaseMs, [invented])).toMatchObject({ released: 0 });
+    expect(await server.command("DBSIZE")).toBe(before);
     expect(await slots.release("p1", limits.leaseMs, [slot])).toEqual({ released: 1, unknown: [] });
     expect(await quota.inspect(app)).toMatchObject({ spent: 40, returned: 60 });
   });

@@ -175,6 +175,18 @@ describe("with TLS", () => {
     expect(inspect(error, { depth: 10 })).not.toContain("tls-secret");
   });
 
+  it("survives what a server sends after its certificate was rejected", async () => {
+    const errors: Error[] = [];
+    const record = (error: Error) => errors.push(error);
+    process.prependListener("uncaughtException", record);
+    for (let round = 0; round < 3; round++) {
+      const stores = Array.from({ length: 30 }, () => openStore({ url, deadlineMs: 500 }));
+      await Promise.all(stores.map((store) => failureOf(store.run("add", ["k"], []))));
+    }
+    process.off("uncaughtException", record);
+    expect(errors).toEqual([]);
+  });
+
   it("fails within the deadline when the server does not use TLS", async () => {
     const start = loopMs();
     const store = openStore({ url: `rediss://:tls-secret@localhost:${redis.port}`, tls: { ca }, deadlineMs: 500 });

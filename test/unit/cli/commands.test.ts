@@ -24,6 +24,7 @@ beforeEach(async () => {
   vi.stubEnv("USER", "kim");
   const answers: [string, unknown][] = [
     ["GET /health/live", samples.live],
+    ["GET /health/serving", samples.serving],
     ["GET /health/ready", samples.ready],
     ["GET /health/deep", samples.deep],
     [`GET ${admin}/status`, samples.status],
@@ -58,6 +59,7 @@ describe("inspecting", () => {
     ["status", `${admin}/status`, /gw-01 {2}normal/],
     ["health", "/health/deep", /^healthy {2}level 0/],
     ["health live", "/health/live", /^healthy$/m],
+    ["health serving", "/health/serving", /^serving: running, 1 of 2 workers$/m],
     ["health ready", "/health/ready", /^ready$/m],
     ["apps", `${admin}/apps?offset=0&limit=500`, /^video-service /m],
     ["why video-service", `${admin}/apps/video-service`, /^L2 app /m],
@@ -192,7 +194,7 @@ describe("exit codes", () => {
     ["status --apps many", /--apps: "many" is not an integer/],
     ["status --watch 0", /--watch: "0s" is not between 100ms and 1h/],
     ["status --watch=often", /--watch: "often" is not a duration/],
-    ["health well", /unknown action "well"; expected live, ready, deep/],
+    ["health well", /unknown action "well"; expected live, serving, ready, deep/],
     ["apps --sort size", /--sort: unknown value "size"; expected name, requests/],
     ["apps --limit 0", /--limit: "0" is not an integer from 1 to/],
     ["why", /APP is missing/],
@@ -207,7 +209,7 @@ describe("exit codes", () => {
     ["degradation get --for 5m", /--for requires the action set/],
     ["reconcile a b", /unexpected argument "b"/],
     ["reload --source redis", /--source: unknown value "redis"; expected all, file, store/],
-    ["config", /an action is missing; expected get, put, clear/],
+    ["config", /an action is missing; expected get, export, restore, put, clear/],
     ["config put", /FILE is missing/],
     ["config put no-such-file.yaml", /no-such-file.yaml cannot be read/],
     ["config get --revision 1", /--revision requires the action put/],
@@ -243,6 +245,11 @@ describe("exit codes", () => {
   it("5: not ready, unhealthy, or not in normal mode, with the reply on stdout", async () => {
     standIn.answers.set("GET /health/ready", { status: 503, body: samples.notReady });
     expect(await tollgate("health ready")).toMatchObject({ exitCode: 5, text: expect.stringContaining("not ready") });
+    standIn.answers.set("GET /health/serving", { status: 503, body: { ...samples.serving, serving: false } });
+    expect(await tollgate("health serving")).toMatchObject({
+      exitCode: 5,
+      text: expect.stringContaining("not serving"),
+    });
     standIn.answers.set("GET /health/deep", { status: 503, body: { ...samples.deep, status: "unhealthy" } });
     expect(await tollgate("health")).toMatchObject({ exitCode: 5, text: expect.stringContaining("unhealthy") });
     standIn.answers.set("GET /health/deep", ok({ ...samples.deep, status: "degraded" }));

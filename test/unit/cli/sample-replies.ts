@@ -16,6 +16,7 @@ import type {
   Refusal,
   ReloadReply,
   RepayReply,
+  ServingReply,
   StatusReply,
 } from "../../../src/service/operations/contract/contract.js";
 
@@ -29,6 +30,13 @@ export const ready: ReadyReply = {
   ready: true,
   checks: { redis: "ok", store: "ok", shared_memory: "ok", config_loaded: true },
   state: "running",
+  timestamp,
+};
+
+export const serving: ServingReply = {
+  serving: true,
+  state: "running",
+  workers: { expected: 2, listening: 1 },
   timestamp,
 };
 
@@ -74,7 +82,7 @@ export const status: StatusReply = {
   degradation_level: 0,
   degradation_pinned_until: null,
   emergency_mode: false,
-  emergency: { source: "", reason: "", operator: "", seconds_left: 0 },
+  emergency: { bursts_stopped: false, source: "", reason: "", operator: "", seconds_left: 0 },
   config_version: "3f9a1c2b",
   uptime_seconds: 7384,
   workers: 2,
@@ -195,6 +203,10 @@ export const app: AppReply = {
     dry_run_rejected: 0,
     l3_hit_ratio: 0.987,
     refusals: { cluster_exhausted: 17, quota_exhausted: 9_983 },
+    reasons: [
+      { code: "quota_exhausted", layer: "L2", limit: null, dry_run: false, total: 9_983 },
+      { code: "cluster_exhausted", layer: "L1", limit: null, dry_run: false, total: 17 },
+    ],
     cost_histogram: [],
   },
   why: "Its own bucket has 4 of 20000 tokens and refills 10000 a second, which is less than its requests cost.",
@@ -205,7 +217,7 @@ export const app: AppReply = {
 export const connections: ConnectionsReply = {
   total: 3,
   rejected: 8,
-  routes: [{ route: "/ws/", connections: 3, limit: 1_000, rejected: 8 }],
+  routes: [{ route: "/ws/", connections: 3, limit: 1_000, max_per_app: 0, max_per_client: 2, rejected: 8 }],
   pods: [
     { route: "/ws/", upstream: "sockets", pod: "10.0.0.1:9101", connections: 2, limit: 2 },
     { route: "/ws/", upstream: "sockets", pod: "10.0.0.2:9101", connections: 1, limit: 2 },
@@ -216,6 +228,7 @@ export const connections: ConnectionsReply = {
 
 export const emergencyOff: EmergencyStateReply = {
   emergency_mode: false,
+  bursts_stopped: false,
   source: "",
   reason: "",
   operator: "",
@@ -227,6 +240,7 @@ export const emergencyOff: EmergencyStateReply = {
 
 export const emergencyOn: EmergencyStateReply = {
   emergency_mode: true,
+  bursts_stopped: false,
   source: "automatic",
   reason: "",
   operator: "",
@@ -239,6 +253,7 @@ export const emergencyOn: EmergencyStateReply = {
 export const emergencyOrdered: EmergencyReply = {
   status: "emergency_activated",
   emergency_mode: true,
+  bursts_stopped: false,
   reason: "database at its limit",
   operator: "alex",
   started_at: timestamp,
@@ -285,6 +300,7 @@ export const reloaded: ReloadReply = {
   status: "reloaded",
   timestamp,
   apps_affected: 5,
+  limits_affected: 1,
   config_version: "77aa01fe",
   previous_version: "3f9a1c2b",
   restart_needed: ["listen"],
@@ -293,6 +309,7 @@ export const reloaded: ReloadReply = {
 export const layer: LayerReply = {
   revision: 7,
   config: { apps: { "video-service": { guaranteed: 5_000 } } },
+  active: { revision: 7, config: { apps: { "video-service": { guaranteed: 5_000 } } } },
   config_version: "77aa01fe",
   timestamp,
 };

@@ -5,8 +5,9 @@ import { borrowLines, repayLines } from "../../../src/cli/borrow.js";
 import { connectionsLines } from "../../../src/cli/connections.js";
 import { degradationLines } from "../../../src/cli/degradation.js";
 import { emergencyLines } from "../../../src/cli/emergency.js";
-import { deepLines, readyLines } from "../../../src/cli/health.js";
+import { deepLines, readyLines, servingLines } from "../../../src/cli/health.js";
 import { layerLines } from "../../../src/cli/layer.js";
+import { changeLines, limitsLines, usageLines } from "../../../src/cli/limits.js";
 import { cutToFit, lengthOf, printed } from "../../../src/cli/printing.js";
 import { reconcileLines } from "../../../src/cli/reconcile.js";
 import { reloadLines } from "../../../src/cli/reload.js";
@@ -58,7 +59,7 @@ describe("status", () => {
 
   it("shows mode, rates, refusals, hit ratio, latency, store, workers, config and the busiest apps", () => {
     const shown = text(screen());
-    expect(shown).toContain("gw-01  normal");
+    expect(shown).toContain("gw-01  normal  level 0");
     expect(shown).toMatch(/^requests +135 +1,000,000$/m);
     expect(shown).toMatch(/^refused +1\.4 +10,000 +1\.0 % of all requests$/m);
     expect(shown).toMatch(/^hit ratio +98\.7 % +98\.7 % +decided locally$/m);
@@ -70,7 +71,6 @@ describe("status", () => {
     expect(shown).toMatch(/^video-service +122 +1\.4 +12,345 +20,000 +0 +quota_exhausted, 10s ago$/m);
     expect(shown).toMatch(/^batch +13\.5 +0 +2 +20,000 +60$/m);
     expect(shown).not.toContain("emergency");
-    expect(shown).not.toContain("level");
   });
 
   it("shows unusual states first", () => {
@@ -78,7 +78,13 @@ describe("status", () => {
       ...samples.status,
       mode: "emergency",
       emergency_mode: true,
-      emergency: { source: "operator", reason: "load test", operator: "alex", seconds_left: 270 },
+      emergency: {
+        bursts_stopped: false,
+        source: "operator",
+        reason: "load test",
+        operator: "alex",
+        seconds_left: 270,
+      },
       degradation_level: 2,
       degradation_pinned_until: "2025-01-02T03:09:05.000Z",
       redis: { ...samples.status.redis, cluster_nodes: 6, connected_nodes: 5 },
@@ -188,16 +194,30 @@ describe("why", () => {
   });
 
   it("shows what a dry run admitted", () => {
+    const would = { code: "quota_exhausted", layer: "L2" as const, limit: null, dry_run: true, total: 12 };
     const dry = {
       ...samples.app,
       config: { ...samples.app.config, dry_run: true },
-      statistics: { ...samples.app.statistics, rejected: 0, dry_run_rejected: 12 },
+      statistics: { ...samples.app.statistics, rejected: 0, dry_run_rejected: 12, refusals: {}, reasons: [would] },
       last_refusals: [{ ...samples.refusal, dry_run: true }],
     };
     const lines = text(whyLines(dry, { columns: wide, last: 5 }));
-    expect(lines).toContain("dry run: nothing is refused");
-    expect(lines).toContain("12 admitted by dry run");
-    expect(lines).toContain("quota_exhausted (admitted: dry run)");
+    expect(lines).toContain("dry run: its own limit refuses nothing");
+    expect(lines).toContain("0 refused (0.0 %), 12 would be refused without a dry run");
+    expect(lines).toMatch(/^ {2}would refuse: quota_exhausted {2}12$/m);
+    expect(lines).toMatch(/^ {2}10s ago +would refuse: quota_exhausted +L2/m);
+    expect(lines).not.toMatch(/^ {2}quota_exhausted/m);
+  });
+
+  it("labels refusals by a limit with its name", () => {
+    const row = { code: "quota_exhausted", layer: "limit" as const, limit: "per-user", dry_run: false, total: 30 };
+    const statistics = { ...samples.app.statistics, reasons: [row, { ...row, limit: "*", total: 2 }] };
+    const last_refusals = [{ ...samples.refusal, limit_name: "per-user" }];
+    const lines = text(whyLines({ ...samples.app, statistics, last_refusals }, { columns: wide, last: 5 }));
+    expect(lines).toMatch(/^ {2}quota_exhausted by per-user {2}30$/m);
+    expect(lines).toMatch(/^ {2}quota_exhausted by a limit {2}2$/m);
+    expect(lines).toMatch(/^ {2}10s ago +quota_exhausted by per-user +PUT/m);
+    expect(lines).not.toMatch(/10s ago.*L2/);
   });
 
   it("shows that the store is unavailable", () => {
@@ -232,9 +252,64 @@ describe("apps", () => {
     expect(sortedApps(alike, "requests").map(({ app_id }) => app_id)).toEqual(["a", "b"]);
   });
 
-  it("in dry run show would-be refusals in parentheses", () => {
-    const dry = { ...samples.apps, apps: [samples.appNamed("new", { dry_run: true, dry_run_rejected: 7 })] };
-    expect(text(appsLines(dry, wide))).toMatch(/^new \(dry run\) +0 +\(7\)/m);
+  it("show what a dry run admitted in a column of its own, next to refusals by other limits", () => {
+    const dry = {
+      ...samples.apps,
+      apps: [samples.appNamed("new", { dry_run: true, rejected: 3, dry_run_rejected: 7 })],
+    };
+    expect(text(appsLines(dry, wide))).toMatch(/^app +requests +refused +would refuse +tokens/m);
+    expect(text(appsLines(dry, wide))).toMatch(/^new \(dry run\) +0 +3 +7 /m);
+    expect(text(appsLines(samples.apps, wide))).not.toContain("would refuse");
+  });
+
+  it("show which limit refused last", () => {
+    const last_refusal = { ...samples.refusal, limit_name: "per-user" };
+    const limited = { ...samples.apps, apps: [samples.appNamed("new", { last_refusal })] };
+    expect(text(appsLines(limited, wide))).toContain("quota_exhausted by per-user, 10s ago");
+  });
+});
+
+describe("limits", () => {
+  const counts = { requests: 1_200, allowed: 1_100, rejected: 100, dry_run_rejected: 0 };
+  const perUser = {
+    ...{ limit: "per-user", key: ["user"], rate: "10/s", burst: 20, count: "request" as const, dry_run: false },
+    decisions: counts,
+  };
+  const { timestamp } = samples.apps;
+
+  it("are listed with requests and refusals, and with what a dry run admitted", () => {
+    const lines = text(limitsLines({ limits: [perUser], descriptors: [], timestamp }, wide));
+    expect(lines).toMatch(/^limit +key +rate +burst +requests +refused +counts$/m);
+    expect(lines).toMatch(/^per-user +user +10\/s +20 +1,200 +100 +requests$/m);
+    const trial = {
+      ...perUser,
+      limit: "trial",
+      dry_run: true,
+      decisions: { ...counts, rejected: 0, dry_run_rejected: 9 },
+    };
+    const both = text(limitsLines({ limits: [perUser, trial], descriptors: [], timestamp }, wide));
+    expect(both).toMatch(/^trial \(dry run\) +user +10\/s +20 +1,200 +0 +9 +requests$/m);
+    // An older service does not count them.
+    const old = text(limitsLines({ limits: [{ ...perUser, decisions: null }], descriptors: [], timestamp }, wide));
+    expect(old).toMatch(/^per-user +user +10\/s +20 +\? +\? +requests$/m);
+  });
+
+  it("show requests and refusals of one limit above its values", () => {
+    const reply = { ...perUser, in_use: 0, values: [], why: "", timestamp };
+    const lines = text(usageLines(reply, wide)).split("\n");
+    expect(lines[1]).toBe("1,200 requests counted by this service, 100 refused (8.3 %)");
+    const decisions = { ...counts, dry_run_rejected: 5 };
+    expect(text(usageLines({ ...reply, decisions }, wide))).toContain(", 5 would be refused without a dry run");
+  });
+
+  it("say why a bucket got fewer tokens than asked for", () => {
+    const reply = { status: "topped_up" as const, limit: "per-user", value: "ann", added: 0, remaining: 12, timestamp };
+    expect(text(changeLines({ ...reply, explanation: "It is full." }, wide))).toBe(
+      "per-user: ann got 0 tokens, 12 in the bucket\n  It is full.\n",
+    );
+    expect(text(changeLines({ ...reply, added: 5, explanation: "" }, wide))).toBe(
+      "per-user: ann got 5 tokens, 12 in the bucket\n",
+    );
   });
 });
 
@@ -261,6 +336,11 @@ describe("health", () => {
     expect(shown).toMatch(/^gw-02-w1 +dead +1m 5s ago$/m);
   });
 
+  it("shows whether the service can decide requests", () => {
+    const stopping = { ...samples.serving, serving: false, state: "stopping" as const };
+    expect(text(servingLines(stopping))).toBe("not serving: stopping, 1 of 2 workers\n");
+  });
+
   it("shows which check failed", () => {
     expect(text(readyLines(samples.notReady))).toBe(
       "not ready\n  store          error\n  workers        ok\n  configuration  ok\n",
@@ -281,7 +361,9 @@ describe("orders", () => {
       ].join("\n"),
     );
     expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("emergency, started automatically\n");
-    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("until  turned off");
+    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("until  usage is below 80 %\n");
+    const endless = { ...samples.emergencyOn, source: "operator" };
+    expect(text(emergencyLines(endless, wide))).toContain("until  turned off\n");
     const read: contract.EmergencyStateReply = {
       ...samples.emergencyOn,
       source: "operator",
@@ -314,7 +396,7 @@ describe("orders", () => {
     );
     expect(text(reconcileLines({ ...samples.reconciled, app_id: "*", apps: 12 }))).not.toContain("bucket");
     expect(text(reloadLines(samples.reloaded, wide))).toBe(
-      "reloaded: version 77aa01fe, previously 3f9a1c2b; 5 apps affected\nneeds a restart: listen\n",
+      "reloaded: version 77aa01fe, previously 3f9a1c2b; 5 apps and 1 limit affected\nneeds a restart: listen\n",
     );
     expect(text(borrowLines(samples.borrowed, wide))).toBe(
       "video-service borrowed 500 tokens\n  tokens 504, debt 600, may borrow 4,500 more\n",
@@ -332,11 +414,13 @@ describe("orders", () => {
   it("show connections per route and pod against their limits", () => {
     const shown = text(connectionsLines(samples.connections, wide));
     expect(shown).toMatch(/^\/ws\/ +sockets +10\.0\.0\.1:9101 +2 +2 +100\.0 %$/m);
+    expect(shown).toMatch(/^route +open +limit +per app +per client +refused$/m);
+    expect(shown).toMatch(/^\/ws\/ +3 +1,000 +none +2 +8$/m);
     expect(shown).toContain("3 connections with a slot, 8 refused since the store was created\n");
-    const two = [...samples.connections.routes, { route: "a.example/", connections: 0, limit: 0, rejected: 0 }];
+    const unlimited = { route: "a.example/", connections: 0, limit: 0, max_per_app: 5, max_per_client: 0, rejected: 0 };
+    const two = [...samples.connections.routes, unlimited];
     const partly = text(connectionsLines({ ...samples.connections, routes: two, unavailable: ["/b/"] }, wide));
-    expect(partly).toMatch(/^\/ws\/ +3 +1,000 +8$/m);
-    expect(partly).toMatch(/^a\.example\/ +0 +none +0$/m);
+    expect(partly).toMatch(/^a\.example\/ +0 +none +5 +none +0$/m);
     expect(partly).toContain("the store does not answer for the route /b/");
     expect(text(connectionsLines({ ...samples.connections, routes: [], pods: [] }, wide))).toContain(
       "no route limits connections",

@@ -72,6 +72,6 @@ describe("the busiest apps", () => {
     const now = snapshot(2, {}, apps(1_000_000, 100, 10));
     const rates = ratesOf(snapshot(0, {}, apps(1_000_000, 20, 0)), now);
     expect(busiest(now, rates).map(({ app_id }) => app_id)).toEqual(["busy", "new", "old"]);
-    expect(rates.apps.get("busy")).toEqual({ requests: 40, refused: 20 });
+    expect(rates.apps.get("busy")).toEqual({ requests: 40, refused: 20, dryRunRefused: 0 });
   });
 });

@@ -77,7 +77,7 @@ export const said: Record<string, string[]> = {
     "workers: must be a whole number from 1 to 256 (is 0)",
     "cluster.rate: must be a number from 0.000001 to 1000000000 (is -1)",
     "apps.video.burst: must be a whole number from 1 to 1000000000 (is 0)",
-    'routes[0].upstream: is not one of upstreams (is "nobody")',
+    'routes[0].upstream: is not one of upstreams: backend (is "nobody")',
   ],
   jwt: [
     'identity.jwt.jwks_url: must be an https:// URL, or an http:// URL of this machine (is "http://keys.example.com/jwks.json")',
@@ -120,7 +120,7 @@ export const said: Record<string, string[]> = {
     'limits[0].dry_run: must be true or false (is "maybe")',
     "limits[0].priority: must be a whole number from 0 to 1000 (is -1)",
     'limits[0].on_store_failure: must be open or local or closed (is "pass")',
-    "limits[1].per: unknown option; known options: name, key, match, rate, burst, count, ipv4_prefix, ipv6_prefix, allow, deny, invalid_values, dry_run, priority, on_store_failure",
+    "limits[1].per: unknown option; known options: name, key, match, rate, burst, count, ipv4_prefix, ipv6_prefix, path_case, allow, deny, invalid_values, dry_run, priority, on_store_failure",
   ],
   "limit-rate": [
     "limits[0].rate: must be a number of at most 1,000,000,000 per s, min, h or day, for example 10/s",
@@ -228,7 +228,7 @@ export const said: Record<string, string[]> = {
     "routes[1].profile.quantum: must be a whole number from 1 to 9007199254740991 (is 0)",
   ],
   "route-twice": ['routes[1].path: routes[0] has the same host and path (is "/")'],
-  "route-upstream": ['routes[0].upstream: is not one of upstreams; did you mean backend? (is "backnd")'],
+  "route-upstream": ['routes[0].upstream: is not one of upstreams: backend; did you mean backend? (is "backnd")'],
   "store-kind": ["store: must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name"],
   "store-url": ["store: invalid store url: the port of the host is not a number"],
   targets: [

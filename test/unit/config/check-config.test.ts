@@ -1,4 +1,7 @@
 /** `tollgate check-config`: all problems at once, for people and for programs. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { badFile, said } from "./bad-files.js";
@@ -13,6 +16,15 @@ describe("check-config", () => {
     expect(await runCommandLine(["check-config", example])).toEqual({
       ...{ exitCode: 0, text: `${example} is valid: 2 apps, 2 routes, 2 upstreams\n` },
     });
+  });
+
+  it("counts limits and domains, if there are any", async () => {
+    expect((await runCommandLine(["check-config", limited])).text).toMatch(/^\S+ is valid: .*, [1-9]\d* limits?\b/);
+    const file = join(mkdtempSync(join(tmpdir(), "tollgate-")), "domains.yaml");
+    writeFileSync(file, "rate_limits: [{ domain: shop, descriptors: [] }]\n");
+    const { text } = await runCommandLine(["check-config", file]);
+    rmSync(dirname(file), { recursive: true });
+    expect(text).toBe(`${file} is valid: 1 app, 0 routes, 0 upstreams, 1 domain of rate_limits\n`);
   });
 
   it("lists every problem of an invalid file, with exit code 1 and nothing on stdout", async () => {
@@ -40,7 +52,7 @@ describe("check-config", () => {
     expect(good.exitCode).toBe(0);
     expect(JSON.parse(good.text)).toEqual({
       ...{ file: example, valid: true, problems: [], version: expect.stringMatching(/^[0-9a-f]{12}$/) },
-      ...{ apps: 2, routes: 2, upstreams: 2, warnings: [] },
+      ...{ apps: 2, routes: 2, upstreams: 2, limits: 0, domains: 0, warnings: [] },
     });
   });
 
@@ -57,12 +69,31 @@ describe("check-config", () => {
       "warning: apps.fast.guaranteed: is above cluster.rate, 100, which all apps share",
       "warning: apps.fast.burst: is above cluster.capacity, 500, which all apps share",
       `warning: apps.responses.burst: a burst of 15 ${jobs}`,
+      "warning: cluster.rate: the guaranteed rates of all apps sum to 271, above cluster.rate, 100: when all are used, apps take from each other",
       `warning: limits[0] by-cost: a burst of 2 ${writes}`,
       "warning: limits[0] by-cost: a burst of 2 can never pay for POST, PUT, PATCH on the route /jobs/, which cost up to 50 before any byte",
       "",
     ]);
     const json = await runCommandLine(["check-config", neverMet, "--json"]);
-    expect(JSON.parse(json.text).warnings).toHaveLength(9);
+    expect(JSON.parse(json.text).warnings).toHaveLength(10);
+  });
+
+  it.each([
+    ["/api/.*", "the dot in .*"],
+    ["/(a|b)", "("],
+    ["/users/[0-9]+", "["],
+    ["/users/{id}", "{"],
+    ["/api$", "$"],
+    ["/a+b", "+"],
+    ["*^x", "^"],
+  ])("warns that match.path is no regular expression: %s", async (path, literal) => {
+    const file = join(mkdtempSync(join(tmpdir(), "tollgate-path-")), "c.yaml");
+    writeFileSync(file, `limits: [{ name: api, rate: 9/s, match: { path: ["/fine/*.json", "${path}", /$batch] } }]`);
+    const { text } = await runCommandLine(["check-config", file]);
+    expect(text.split("\n")[1]).toBe(
+      `warning: limits[0].match.path[1]: "${path}" looks like a regular expression, but ${literal} is matched literally; only * stands for any characters`,
+    );
+    expect(text.split("\n")).toHaveLength(3);
   });
 
   it("--explain uses the prices of the route", async () => {

@@ -33,6 +33,16 @@ describe("docs/CONFIGURATION.md", () => {
     expect(read("docs/CONFIGURATION.md")).toBe(configurationPage());
   });
 
+  it("describes kinds in whole phrases", () => {
+    const kinds = [...read("docs/CONFIGURATION.md").matchAll(/^\| `[^|]+` \| ([^|]*) \|/gm)].map(([, kind]) => kind!);
+    expect(kinds.length).toBeGreaterThan(100);
+    const broken = kinds.filter((kind) => /[:,] *$|\bmust\b|\ba \d|\d of A–Z|\w+ or \w+ or \w+$/.test(kind));
+    expect(broken).toEqual([]);
+    expect(kinds).toContain("names, each with 1 to 128 characters of A–Z a–z 0–9 . _ : -");
+    expect(kinds).toContain("statsd://host:port or graphite://host:port, or a list of at most 4");
+    expect(kinds).toContain("list of at most 1000, each an address or a network, for example 10.0.0.0/8 or ::1/128");
+  });
+
   it("names the options that the store layer cannot set", () => {
     const sentence = /The store layer cannot set\n(.*?),\nbecause/s.exec(read("docs/CONFIGURATION.md"))?.[1] ?? "";
     expect([...sentence.matchAll(/`(.*?)`/g)].map(([, option]) => option)).toEqual(notInStore);

@@ -142,7 +142,7 @@ describe("an invalid layer", () => {
       routes: [{ path: "/", upstream: "x" }],
     };
     expect(await complaints(node, layer)).toEqual([
-      'routes[0].upstream (store layer): is not one of upstreams (is "x")',
+      'routes[0].upstream (store layer): is not one of upstreams; none are configured (is "x")',
       "identity.api_keys[1][0] (store layer): is also a key of a",
     ]);
   });
@@ -238,7 +238,9 @@ describe("an invalid layer", () => {
     const { live, write } = await start("", { store, clock });
     await put(store, '{"routes":[{"path":"/","upstream":"x"}]}');
     await clock.advance(5 * SECOND_MS);
-    expect(live.lastError()).toBe('routes[0].upstream (store layer): is not one of upstreams (is "x")');
+    expect(live.lastError()).toBe(
+      'routes[0].upstream (store layer): is not one of upstreams; none are configured (is "x")',
+    );
     write("upstreams: { x: { targets: [x:1] } }");
     await live.reload({ source: "file", force: false });
     await clock.advance(5 * SECOND_MS);

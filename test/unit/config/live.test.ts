@@ -88,7 +88,7 @@ describe("a valid file", () => {
     const result = await live.reload(all);
     expect(result).toEqual({
       ...{ status: "reloaded", version: live.version(), previousVersion: configVersion(before) },
-      ...{ appsAffected: 1, restartNeeded: [] },
+      ...{ appsAffected: 1, limitsAffected: 0, restartNeeded: [] },
     });
     expect(changes).toEqual([{ config: live.current(), before }]);
     expect(live.current()).toMatchObject({ apps: { a: { burst: 30 } }, lease: { reserve: 5 } });
@@ -100,6 +100,18 @@ describe("a valid file", () => {
     const { live, write } = await start("apps: { a: {}, b: {}, c: {} }");
     write("apps: { a: {}, b: { burst: 5 }, d: {} }");
     expect(await live.reload(all)).toMatchObject({ appsAffected: 3 });
+  });
+
+  it("counts the limits that were added, removed or changed", async () => {
+    const rule = (key: string, perUnit: number) =>
+      `{ key: ${key}, rate_limit: { unit: second, requests_per_unit: ${perUnit} } }`;
+    const yaml = (rate: string, ...rules: string[]) =>
+      `limits: [{ name: a, rate: 1/s }, { name: b, rate: ${rate} }]\nrate_limits: [{ domain: d, descriptors: [${rules.join(", ")}] }]`;
+    const { live, write } = await start(yaml("2/s", rule("x", 1), rule("y", 1)));
+    write(yaml("3/s", rule("x", 1), rule("y", 2), rule("z", 1)));
+    expect(await live.reload(all)).toMatchObject({ appsAffected: 0, limitsAffected: 3 });
+    write("limits: [{ name: c, rate: 1/s }]");
+    expect(await live.reload({ ...all, confirm: true })).toMatchObject({ limitsAffected: 6 });
   });
 
   it("without changes is not applied, unless forced", async () => {

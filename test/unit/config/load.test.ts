@@ -27,6 +27,7 @@ describe("without a file", () => {
       rate: 5e5,
       nodeTtlMs: 10_000,
       shards: 1,
+      planes: [],
     });
     expect(leaseOptions(config)).toMatchObject({ reserve: 1000, refillThreshold: 0.2, syncIntervalMs: 100 });
     expect(appLimits(config)).toEqual([

@@ -55,13 +55,23 @@ describe("the limit of borrowing", () => {
 });
 
 describe("the cluster lends", () => {
+  const cluster = (tokens: number, reserve = 0): Bucket => ({
+    ...{ tokens, debt: 0, capacity: 1000 * MICRO, held: 0, rate: 0, reserve },
+  });
+
+  it("nothing of the reserve of the apps' own rates", () => {
+    expect(lendable(cluster(1000 * MICRO, 400 * MICRO))).toBe(600);
+    expect(lendable(cluster(401 * MICRO, 400 * MICRO))).toBe(1);
+    expect(lendable(cluster(400 * MICRO, 400 * MICRO))).toBe(0);
+  });
+
   it("only what it holds above a fifth of its capacity", () => {
     expect(LENDING_FLOOR).toBe(0.2);
-    expect(lendable(1000 * MICRO, 1000 * MICRO)).toBe(800);
-    expect(lendable(201 * MICRO, 1000 * MICRO)).toBe(1);
-    expect(lendable(201 * MICRO - 1, 1000 * MICRO)).toBe(0);
-    expect(lendable(200 * MICRO, 1000 * MICRO)).toBe(0);
-    expect(lendable(-5 * MICRO, 1000 * MICRO)).toBe(0);
+    expect(lendable(cluster(1000 * MICRO))).toBe(800);
+    expect(lendable(cluster(201 * MICRO))).toBe(1);
+    expect(lendable(cluster(201 * MICRO - 1))).toBe(0);
+    expect(lendable(cluster(200 * MICRO))).toBe(0);
+    expect(lendable(cluster(-5 * MICRO))).toBe(0);
   });
 });
 

@@ -124,6 +124,13 @@ describe("refill", () => {
     expect(long).toEqual(bucketOf({ tokens: 7, debt: 0 }, 7, 1, 1));
   });
 
+  it("returns what did not fit, but not what a lowered capacity cuts", () => {
+    expect(refill(bucketOf({ tokens: 8 }, 10, 1, 0), 5 * SECOND)).toBe(3 * MICRO);
+    expect(refill(bucketOf({ tokens: 8, debt: 2 }, 10, 1, 0), 5 * SECOND)).toBe(1 * MICRO);
+    expect(refill(bucketOf({ tokens: 900 }, 100, 1, 1), 5 * SECOND)).toBe(5 * MICRO);
+    expect(refill(bucketOf({ tokens: 900 }, 100, 1, 1), -5)).toBe(0);
+  });
+
   it("refills nothing when the clock steps back", () => {
     fc.assert(
       fc.property(anyBucket, elapsed, (bucket, back) => {

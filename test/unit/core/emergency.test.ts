@@ -8,8 +8,11 @@ import {
   BY_USAGE,
   type Emergency,
   emergencyRatio,
+  FIRST_STAGE,
   isActive,
-  nextEmergency,
+  nextEmergency as nextByStrain,
+  nextStoppedBursts,
+  type StoppedBursts,
   scaled,
   usage,
 } from "../../../src/core/emergency.js";
@@ -19,6 +22,10 @@ const NOW = 1750000000000000;
 const off: Emergency = { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 };
 const automatic: Emergency = { active: true, source: BY_USAGE, since: NOW, until: 0, calmSince: 0 };
 const operators: Emergency = { active: true, source: BY_OPERATOR, since: NOW, until: NOW + 1000, calmSince: 0 };
+/** Bursts have been stopped for long, and L1 cannot pay the own rates. */
+const strained = { stopped: { since: 1, calmSince: 0 }, ownShort: true };
+const nextEmergency = (before: Emergency, used: number, now: number, cooldown: number) =>
+  nextByStrain(before, { used, ...strained }, now, cooldown);
 
 describe("in an emergency", () => {
   it("priority 0 keeps all, 1 half, 2 a tenth, and the others nothing", () => {
@@ -43,6 +50,35 @@ describe("usage", () => {
     expect(usage(-500, 1000)).toBe(1);
     expect(usage(1500, 1000)).toBe(0);
     expect(usage(0, 0)).toBe(1);
+  });
+});
+
+describe("the first stage of the automatic emergency", () => {
+  const none: StoppedBursts = { since: 0, calmSince: 0 };
+  const stopped: StoppedBursts = { since: NOW, calmSince: 0 };
+
+  it("stops bursts at 95 % used and not before", () => {
+    expect(nextStoppedBursts(none, 0.9499, NOW, COOLDOWN)).toEqual(none);
+    expect(nextStoppedBursts(none, 0.95, NOW, COOLDOWN)).toEqual(stopped);
+  });
+
+  it("ends once usage has stayed below 80 % for the cool-down", () => {
+    expect(nextStoppedBursts(stopped, 0.8, NOW + 1e12, COOLDOWN)).toEqual(stopped);
+    const calm = nextStoppedBursts(stopped, 0.79, NOW + 5, COOLDOWN);
+    expect(calm).toEqual({ ...stopped, calmSince: NOW + 5 });
+    expect(nextStoppedBursts(calm, 0.8, NOW + 6, COOLDOWN)).toEqual(stopped);
+    expect(nextStoppedBursts(calm, 0.5, NOW + 5 + COOLDOWN - 1, COOLDOWN)).toEqual(calm);
+    expect(nextStoppedBursts(calm, 0.5, NOW + 5 + COOLDOWN, COOLDOWN)).toEqual(none);
+  });
+
+  it("comes first: priorities are cut only if it did not help", () => {
+    const at = (stoppedFor: number, ownShort: boolean, used = 1) =>
+      nextByStrain(off, { used, stopped: { since: NOW - stoppedFor, calmSince: 0 }, ownShort }, NOW, COOLDOWN).active;
+    expect(at(FIRST_STAGE, true)).toBe(true);
+    expect(at(FIRST_STAGE - 1, true)).toBe(false);
+    expect(at(FIRST_STAGE, false)).toBe(false);
+    expect(at(FIRST_STAGE, true, 0.9499)).toBe(false);
+    expect(nextByStrain(off, { used: 1, stopped: none, ownShort: true }, NOW, COOLDOWN).active).toBe(false);
   });
 });
 

@@ -5,6 +5,7 @@ import {
   allConnectionsKey,
   appConnectionsKey,
   appKey,
+  clientRateKey,
   clusterKey,
   connectionClockKey,
   connectionMember,
@@ -56,6 +57,7 @@ describe("connection keys", () => {
     const prefix = connectionPrefix(routeTag("c1", "/ws/"));
     expect(podKey(prefix, "pod-1")).toBe("ws:{c1//ws/}:pod_conn:pod-1");
     expect(connectionRateKey(prefix, "60000")).toBe("ws:{c1//ws/}:rate_limit:60000");
+    expect(clientRateKey(prefix, "60000", "2001:db8::")).toBe("ws:{c1//ws/}:client_rate:60000:2001:db8::");
     expect(rejectedKey(prefix)).toBe("ws:{c1//ws/}:rejected");
     expect(proxyHeartbeatKey(prefix, "gw-01")).toBe("ws:{c1//ws/}:proxy:gw-01:heartbeat");
     expect(allConnectionsKey(prefix)).toBe("ws:{c1//ws/}:global_conn");
@@ -71,6 +73,7 @@ describe("connection keys", () => {
         const keys = [
           podKey(prefix, name),
           connectionRateKey(prefix, name),
+          clientRateKey(prefix, "1000", name),
           rejectedKey(prefix),
           proxyHeartbeatKey(prefix, name),
           allConnectionsKey(prefix),

@@ -10,6 +10,20 @@ import { createNodeDriver, limits } from "./node-driver.js";
 
 const { reportIntervalMs: REPORT_MS, idleMs: IDLE_MS } = defaultLeaseOptions;
 
+describe("the numbers of messages", () => {
+  it("are consecutive, and skip one after a message without a reply", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const next = () => {
+      driver.request("app");
+      driver.send();
+      return driver.node.seq;
+    };
+    expect([next(), next()]).toEqual([1, 2]);
+    driver.fail();
+    expect([next(), next()]).toEqual([4, 5]);
+  });
+});
+
 describe("a closed epoch", () => {
   it("starts a new one at once if the store replied to every message", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
@@ -216,7 +230,7 @@ describe("an emergency", () => {
     for (const { id } of apps) driver.request(id);
     driver.fill();
     driver.accounts[0]!.lease.refusedUntil = driver.now() + 5000;
-    const changed = setEmergency(driver.node, driver.accounts, true);
+    const changed = setEmergency(driver.node, driver.accounts, true, driver.now());
     expect(changed).toHaveLength(4);
     expect(driver.accounts.map(({ cell }) => cell.get())).toEqual([10, 5, 1, 0]);
     expect(driver.accounts[0]!.lease.refusedUntil).toBe(0);
@@ -284,5 +298,27 @@ describe("new limits", () => {
     driver.advance(100);
     planMessage(driver.node, driver.now());
     expect(driver.node.departed).toEqual([account]);
+  });
+});
+
+describe("the rate in a reply", () => {
+  it("of a service with a newer configuration is shown from then on", () => {
+    const driver = createNodeDriver([limits({ id: "app", guaranteed: 100 / 60, burst: 100 })]);
+    const own = driver.account("app").sync.rate;
+    const answer = (rate?: number) => {
+      driver.request("app");
+      driver.receive(driver.send(), ({ message }) => ({
+        granted: message.granted + message.want,
+        remaining: 50,
+        rate,
+      }));
+      driver.advance(1_000);
+      return driver.account("app").sync.rate;
+    };
+    expect(answer()).toBe(own);
+    // Rounded to whole micro-tokens it is the same rate.
+    expect(answer(1.666_667)).toBe(own);
+    driver.account("app").cell.add(-driver.account("app").cell.get());
+    expect(answer(5)).toBe(5);
   });
 });

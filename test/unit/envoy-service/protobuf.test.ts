@@ -140,6 +140,7 @@ describe("the reader", () => {
       domain: "tollgate",
       descriptors: [{ entries: [{ key: "app_id", value: "vidéo" }] }],
       hits: 7,
+      hitsAddend: 7,
     });
     const places = integer({ min: 0, max: good.length - 1 });
     assert(

@@ -4,7 +4,18 @@ import { decisionHeaders } from "../../../src/limiter/decision-headers.js";
 import type { Decision, LimitDecision } from "../../../src/limiter/limiter-contract.js";
 
 function limit(name: string, remaining: number, others: Partial<LimitDecision> = {}): LimitDecision {
-  return { name, cost: 1, code: "ok", allowed: true, dryRun: false, remaining, limit: 10, rate: 5, ...others };
+  return {
+    name,
+    cost: 1,
+    code: "ok",
+    allowed: true,
+    dryRun: false,
+    remaining,
+    limit: 10,
+    rate: 5,
+    unit: "requests",
+    ...others,
+  };
 }
 
 function decision(limits: LimitDecision[], others: Partial<Decision> = {}): Decision {
@@ -27,33 +38,33 @@ describe("the headers of a decision with limits", () => {
         "X-RateLimit-Cost": "1",
         "X-RateLimit-Limit": "10",
         "X-RateLimit-Remaining": "3",
-        "RateLimit-Policy": '"shop";q=20;w=2, "ip";q=10;w=2, "user";q=10;w=2',
+        "RateLimit-Policy": '"shop";q=20;w=2;qu="tokens", "ip";q=10;w=2, "user";q=10;w=2',
         RateLimit: '"shop";r=8;t=2, "ip";r=9;t=1, "user";r=3;t=2',
       });
       expect(headersOf(addressFirst)).toMatchObject({
-        "RateLimit-Policy": '"shop";q=20;w=2, "user";q=10;w=2, "ip";q=10;w=2',
+        "RateLimit-Policy": '"shop";q=20;w=2;qu="tokens", "user";q=10;w=2, "ip";q=10;w=2',
         RateLimit: '"shop";r=8;t=2, "user";r=7;t=1, "ip";r=1;t=2',
       });
       expect(headersOf(appFirst)).toMatchObject({
         "X-RateLimit-Cost": "2",
         "X-RateLimit-Remaining": "8",
-        "RateLimit-Policy": '"user";q=10;w=2, "ip";q=10;w=2, "shop";q=20;w=2',
+        "RateLimit-Policy": '"user";q=10;w=2, "ip";q=10;w=2, "shop";q=20;w=2;qu="tokens"',
         RateLimit: '"user";r=9;t=1, "ip";r=10;t=0, "shop";r=8;t=2',
       });
       expect(headersOf(single)).toMatchObject({
-        "RateLimit-Policy": '"shop";q=20;w=2, "ip";q=10;w=2',
+        "RateLimit-Policy": '"shop";q=20;w=2;qu="tokens", "ip";q=10;w=2',
         RateLimit: '"shop";r=8;t=2, "ip";r=4;t=2',
       });
-      expect(headersOf(other)).toMatchObject({ "RateLimit-Policy": '"blog";q=20;w=2, "user";q=10;w=2' });
+      expect(headersOf(other)).toMatchObject({ "RateLimit-Policy": '"blog";q=20;w=2;qu="tokens", "user";q=10;w=2' });
     }
   });
 
   it("show changed numbers of a limit", () => {
     const headersOf = decisionHeaders(ALL_HEADERS);
     const policyOf = (changed: LimitDecision) => headersOf(decision([changed]))["RateLimit-Policy"];
-    expect(policyOf(limit("user", 3))).toBe('"shop";q=20;w=2, "user";q=10;w=2');
-    expect(policyOf(limit("user", 3, { limit: 5 }))).toBe('"shop";q=20;w=2, "user";q=5;w=1');
-    expect(policyOf(limit("user", 3))).toBe('"shop";q=20;w=2, "user";q=10;w=2');
+    expect(policyOf(limit("user", 3))).toBe('"shop";q=20;w=2;qu="tokens", "user";q=10;w=2');
+    expect(policyOf(limit("user", 3, { limit: 5 }))).toBe('"shop";q=20;w=2;qu="tokens", "user";q=5;w=1');
+    expect(policyOf(limit("user", 3))).toBe('"shop";q=20;w=2;qu="tokens", "user";q=10;w=2');
   });
 
   it("show the limit that refused the request, even if another one has fewer tokens", () => {

@@ -398,6 +398,38 @@ describe("many values", () => {
     expect(await codes(simulation, node, times(3, { user: "later" }))).toEqual(["ok", "ok", "quota_exhausted"]);
   });
 
+  it.each([
+    ["users", "user", (i: number) => ({ user: `invented-${i}`, address: "198.51.100.7" })],
+    ["addresses of an IPv6 /48", "ip", (i: number) => ({ address: `2001:db8:7:${i.toString(16)}::1` })],
+  ] as const)("a client that invents %s uses up only its own: newcomers have their limit", async (_, key, invented) => {
+    const simulation = start([{ name: "limit", key: [key], rate: "2/day" }], { maxValues: 50 });
+    const node = simulation.addNode("n1");
+    let made = 0;
+    const hostile = async (count: number) => {
+      const found = await codes(
+        simulation,
+        node,
+        Array.from({ length: count }, () => invented(made++)),
+      );
+      return found.filter((code) => code === "ok").length;
+    };
+    await hostile(100);
+    for (let i = 0; i < 12; i++) {
+      const newcomer = { user: `new-${i}`, address: `203.0.113.${i * 3 + 1}` };
+      const seen: string[] = [];
+      for (let n = 0; n < 3; n++) {
+        seen.push(...(await codes(simulation, node, [newcomer])));
+        await hostile(10);
+      }
+      expect(seen, newcomer.address).toEqual(["ok", "ok", "quota_exhausted"]);
+    }
+    expect(await hostile(20)).toBeLessThan(20);
+    // Those that values share are not values.
+    expect(node.limiter.limits.count()).toBeLessThanOrEqual(50);
+    await simulation.clock.advance(400_000);
+    expect(node.limiter.limits.count()).toBe(0);
+  });
+
   it("a value that was released and returns has what it had", async () => {
     const simulation = start([{ name: "user", key: ["user"], rate: "3/day" }], { maxValues: 10 });
     const node = simulation.addNode("n1");

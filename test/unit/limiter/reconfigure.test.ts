@@ -96,7 +96,7 @@ describe("a burst that changes", () => {
     node.reconfigure({ apps: [smaller] });
     expect(node.limiter.balances()[0]!).toMatchObject({ balance: 100 });
     const made = node.limiter.check("app", "GET", 0) as Decision;
-    expect(made).toMatchObject({ allowed: true, limit: 100, remaining: 100, balance: 99 });
+    expect(made).toMatchObject({ allowed: true, limit: 100, remaining: 99, balance: 99 });
     await s.clock.advance(300);
     expect(await s.quota.ledger((await s.quota.nodes())[0]!.node)).toMatchObject({ held: expect.any(Number) });
     const books = await s.quota.inspect(smaller);

@@ -36,6 +36,21 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     expect(node.decisions.filter(({ decision }) => !decision.allowed)).toEqual([]);
   });
 
+  it("open: an app at half of its rate is not refused after the failure, however long it was", async () => {
+    const simulation = createSimulation([app("open")]);
+    const nodes = ["n1", "n2"].map((name) => simulation.addNode(name));
+    for (const node of nodes) simulation.load(node, "app", 50, 60_000);
+    await simulation.clock.advance(15_000);
+    simulation.store.mode = mode;
+    await simulation.clock.advance(20_000);
+    simulation.store.mode = "up";
+    await simulation.clock.advance(25_000);
+    const made = nodes.flatMap((node) => node.decisions);
+    expect(made.length).toBeGreaterThan(5_900);
+    expect(made.filter(({ decision }) => !decision.allowed)).toEqual([]);
+    expect(made.filter(({ decision }) => decision.source === "without_store").length).toBeGreaterThan(1_500);
+  });
+
   it("open: the cap of the app comes before the common one", async () => {
     const { node } = await outage("open", 400, { apps: [app("open", { failOpenTokens: 20 })], failOpenTokens: 50 });
     expect(node.admitted(8_000, 12_000)).toBeGreaterThanOrEqual(4 * 20 - 1);

@@ -7,14 +7,15 @@ const app = { id: "video", guaranteed: 0, burst: 1000, priority: 1, borrow: true
 const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
 const node = (seq: number) => ({ node: "n1", epoch: 1, seq });
 const on = (source: string) => expect.objectContaining({ active: true, source });
-const off = expect.objectContaining({ active: false, source: "none" });
+const stopped = expect.objectContaining({ active: false, burstsStopped: true });
+const off = expect.objectContaining({ active: false, burstsStopped: false, source: "none" });
 
 function three(bench: ReturnType<typeof createBench>, cooldownMs = 2000) {
   return ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app], { cooldownMs }));
 }
 
 describe("an emergency by usage", () => {
-  it("starts when the cluster is exhausted, ends after the cool-down, and each change is published once", async () => {
+  it("first stops bursts when the cluster is exhausted, ends after the cool-down, and each change is published once", async () => {
     const bench = createBench();
     const all = three(bench);
     await bench.pass(1000);
@@ -25,17 +26,17 @@ describe("an emergency by usage", () => {
     expect(bench.published).toEqual([]);
     await bench.quota.report(node(2), [{ app, granted: 960, spent: 960, returned: 0 }], false);
     await bench.pass(1000);
-    expect(bench.published).toEqual([on("usage")]);
+    expect(bench.published).toEqual([stopped]);
     for (const { received, coordinator } of all) {
-      expect(received).toEqual([on("usage")]);
-      expect(coordinator.emergency()).toEqual(on("usage"));
+      expect(received).toEqual([stopped]);
+      expect(coordinator.emergency()).toEqual(stopped);
     }
     await bench.quota.report(node(3), [{ app, granted: 960, spent: 0, returned: 960 }], false);
     await bench.pass(1900);
     expect(bench.published).toHaveLength(1);
     await bench.pass(1000);
-    expect(bench.published).toEqual([on("usage"), off]);
-    for (const { received } of all) expect(received).toEqual([on("usage"), off]);
+    expect(bench.published).toEqual([stopped, off]);
+    for (const { received } of all) expect(received).toEqual([stopped, off]);
   });
 
   it("does not start if it is disabled", async () => {
@@ -58,7 +59,7 @@ describe("a command of an operator", () => {
     await new Promise(setImmediate);
     for (const { received } of all) expect(received).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
     expect(await order).toMatchObject({ changed: true });
-    const state = { active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000 };
+    const state = { active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000, burstsStopped: false };
     expect(bench.published).toEqual([{ ...state, reason: "too hot", operator: "sre" }]);
     await bench.pass(4900);
     expect(bench.published).toHaveLength(1);

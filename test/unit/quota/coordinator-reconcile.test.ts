@@ -139,6 +139,21 @@ describe("tokens of dead nodes", () => {
   });
 });
 
+describe("buckets of limits", () => {
+  it.each(["limit:per-user:ann", "rate-limit:0123"])("%s of dead and live nodes do not change L1", async (id) => {
+    const bench = createBench({ capacity: 1_000, rate: 100 });
+    const value = { id, guaranteed: 0, fillSeconds: 10, burst: 100, priority: 1, borrow: false };
+    await bench.quota.grant({ node: "dead", epoch: 1, seq: 1 }, [{ app: value, ...idle, need: 20 }]);
+    bench.addCoordinator("a", [app], manual);
+    for (let seq = 1; seq <= 8; seq++) {
+      await bench.quota.grant({ node: "live", epoch: 1, seq }, [{ app: value, ...idle, need: 5 }]);
+      await bench.pass(0.2 * MINUTE);
+      expect(await bench.quota.cluster()).toMatchObject({ tokens: 1_000, held: 0 });
+    }
+    expect((await bench.quota.nodes()).map(({ node }) => node)).not.toContain("dead@1");
+  });
+});
+
 describe("failures", () => {
   it("of the store end a round, which is repeated when the store is available", async () => {
     const bench = createBench();

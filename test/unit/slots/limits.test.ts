@@ -1,5 +1,7 @@
 /** Connection limits of the configured routes. */
 import { expect, it } from "vitest";
+import { readConfig } from "../../../src/config/load.js";
+import { envoyServiceOptions } from "../../../src/config/options/service.js";
 import { routeLimits, slotLimits } from "../../../src/config/options/slots.js";
 import { roomier } from "../../../src/slots/limits.js";
 
@@ -33,4 +35,53 @@ it("a connection admitted under other limits is reclaimed under the higher ones"
     ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0 },
   });
   expect(roomier(limits, { ...limits, maxPerPod: 9, maxTotal: 4 })).toMatchObject({ maxPerPod: 9, maxTotal: 10 });
+});
+
+it("one client may take a quarter of a route's slots by default, at least 20, and never more than half", () => {
+  const perClient = (own: object, targets: string[]) =>
+    slotLimits([{ path: "/", upstream: "pods", connections: { ...configured, ...own } }], { pods: { targets } }).get(
+      "/",
+    )?.maxPerClient;
+  expect(perClient({ max_per_pod: 25, max_total: 0 }, ["a", "b"])).toBe(20);
+  expect(perClient({ max_per_pod: 20, max_total: 0 }, ["a", "b"])).toBe(20);
+  const small = [1, 2, 3, 10, 20, 21, 39].map((slots) => perClient({ max_per_pod: slots, max_total: 0 }, ["a"]));
+  expect(small).toEqual([1, 1, 1, 5, 10, 10, 19]);
+  expect(perClient({ max_per_pod: 100, max_total: 4 }, ["a"])).toBe(2);
+  expect(perClient({ max_per_pod: 100, max_total: 0 }, ["a", "b", "c", "d"])).toBe(100);
+  expect(perClient({ max_per_pod: 100, max_total: 200 }, ["a", "b", "c", "d"])).toBe(50);
+  // From DNS: the number is not known.
+  expect(perClient({ max_per_pod: 100, max_total: 0 }, [])).toBe(25);
+  expect([perClient({ max_per_client: 0 }, []), perClient({ max_per_client: 3 }, [])]).toEqual([0, 3]);
+});
+
+it("one client may make a quarter of the new connections by default, at least 20, and never more than half", () => {
+  const perClient = (own: object) =>
+    slotLimits([{ path: "/", upstream: "pods", connections: { ...configured, ...own } }]).get("/")?.burstPerClient;
+  expect([100, 1_000, 30, 10, 2, 1].map((burst) => perClient({ burst }))).toEqual([25, 250, 15, 5, 1, 1]);
+  expect(perClient({ rate_per_second: 200 })).toBe(50);
+  expect([perClient({ burst_per_client: 0 }), perClient({ burst_per_client: 7 })]).toEqual([0, 7]);
+  expect([perClient({ max_per_client: 0 }), perClient({ max_per_client: 3, burst: 8 })]).toEqual([0, 4]);
+});
+
+it("an Envoy's connections are counted again above the limits, up to a bound", () => {
+  const yaml = (connections: string) => `
+apps: { shop: { guaranteed: 10, burst: 10 } }
+upstreams: { pods: { targets: ["10.0.0.1:80"] } }
+routes: [{ path: /ws/, upstream: pods, connections: { ${connections} } }]
+`;
+  const most = (connections: string) => {
+    const { config } = readConfig(yaml(connections), {});
+    return envoyServiceOptions(config!).reclaimLimitsOf("/ws/");
+  };
+  const unlimited = { maxPerApp: 0, maxPerClient: 0 };
+  expect(most("max_per_pod: 4, max_total: 6, max_per_app: 2")).toMatchObject({
+    maxPerPod: 8,
+    maxTotal: 12,
+    ...unlimited,
+  });
+  expect(most("max_per_pod: 4, max_total: 0")).toMatchObject({ maxPerPod: 8, maxTotal: 0 });
+  // Without the store, Envoys admitted as many as came.
+  const open = "max_per_pod: 4, on_store_failure: open";
+  expect(most(`${open}, max_total: 6`)).toMatchObject({ maxPerPod: 10_000, maxTotal: 10_000 });
+  expect(most(`${open}, max_total: 0`)).toMatchObject({ maxPerPod: 10_000, maxTotal: 0 });
 });

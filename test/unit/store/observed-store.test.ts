@@ -9,10 +9,8 @@ describe("an observed store", () => {
     const calls: [string, string, number][] = [];
     let now = 0;
     const plain = createEmbeddedStore();
-    const store = observeStore(plain, { called: (...call) => void calls.push(call) }, () => {
-      now += 2;
-      return now;
-    });
+    const clock = { now: () => (now += 2), after: () => () => {} };
+    const store = observeStore(plain, { called: (...call) => void calls.push(call) }, clock);
     expect(store.kind).toBe(plain.kind);
     await store.run("nodes", ["cluster", "nodes"], ["1000", "1000000", "5000"]);
     await store.publish("channel", "hello");

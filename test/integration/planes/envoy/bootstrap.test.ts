@@ -15,8 +15,11 @@ const echo = (name: string) =>
     response.end(JSON.stringify({ backend: name, url: incoming.url, headers: incoming.headers }));
   });
 
-const withoutScript = (text: string, name: string) =>
-  name === "tollgate.lua" ? "function envoy_on_request(handle) end" : text;
+/** Admits everything. */
+const EMPTY = ["main", "worker", "request", "response", "end", "tick", "wake", "replied", "retire", "leave"]
+  .map((name) => `function tollgate_${name}() return 0 end\n`)
+  .join("");
+const withoutScript = (text: string, name: string) => (name === "tollgate.lua" ? EMPTY : text);
 
 const ONE_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
 
@@ -119,7 +122,7 @@ describeEnvoy("a rendered Envoy configuration", () => {
     expect(own).toMatchObject({ host: backends[1]!.target, "x-forwarded-host": "shop.example.com" });
   });
 
-  it("replaces a client's x-request-id by a unique one, because the script identifies requests by it", async () => {
+  it("replaces a client's x-request-id by a unique one", async () => {
     const ids = await Promise.all(
       [envoy, behind].map(async (from) => (await get("/plain/", { "x-request-id": "mine" }, from)).seen.headers),
     );

@@ -100,9 +100,11 @@ describeEnvoy("tollgate render envoy", () => {
     const hosts = manager().route_config.virtual_hosts as { domains: string[]; routes: { match: unknown }[] }[];
     const twoHosts = expect.objectContaining({ headers: [TWO_HOSTS] });
     const trace = expect.objectContaining({ headers: [{ name: ":method", string_match: { exact: "TRACE" } }] });
+    const invalidPath = { safe_regex: { regex: expect.any(String) } };
+    const refused = [trace, invalidPath];
     expect(hosts.map(({ domains, routes }) => [domains, routes.map(({ match }) => match)])).toEqual([
-      [["files.example.com"], [trace, { prefix: "/files/" }, { path_separated_prefix: "/api" }, { prefix: "/" }]],
-      [["*"], [twoHosts, trace, { path_separated_prefix: "/api" }, { prefix: "/" }]],
+      [["files.example.com"], [...refused, { prefix: "/files/" }, { path_separated_prefix: "/api" }, { prefix: "/" }]],
+      [["*"], [twoHosts, ...refused, { path_separated_prefix: "/api" }, { prefix: "/" }]],
     ]);
   });
 

@@ -48,10 +48,14 @@ routes: [{ path: /, upstream: backend }]
 }
 
 /** On a busy machine the store can seem slow for a while. Then requests get 503, which costs nothing, and are repeated. */
-async function send({ url }: NginxProcess, user: string): Promise<number> {
+async function send({ url }: NginxProcess, user: string, address?: string): Promise<number> {
   for (;;) {
     const { statusCode, body } = await request(url, {
-      headers: { "x-app-id": "shop", "x-user-id": user },
+      headers: {
+        "x-app-id": "shop",
+        "x-user-id": user,
+        ...(address === undefined ? {} : { "x-forwarded-for": address }),
+      },
       // A killed worker closes its connections.
       reset: true,
     });
@@ -94,6 +98,23 @@ it("values beyond the maximum share one bucket, and none passes freely", async (
   expect(most).toBeGreaterThanOrEqual(20);
   // Each of the two workers may create one at the same time.
   expect(most).toBeLessThanOrEqual(21);
+});
+
+it("a client that invents values uses up only its own: newcomers have their limit", async () => {
+  const { nginx } = await start("2/h", 20);
+  let made = 0;
+  const invent = (count: number) =>
+    Promise.all(Array.from({ length: count }, () => send(nginx, `invented-${made++}`, "198.51.100.7")));
+  await invent(60);
+  for (let i = 0; i < 8; i++) {
+    const address = `203.0.113.${i * 3 + 1}`;
+    for (let n = 0; n < 2; n++) {
+      await invent(20);
+      expect(await send(nginx, `new-${i}`, address), address).toBe(200);
+    }
+  }
+  expect(await invent(40)).toContain(429);
+  expect(await metric(nginx, "ratelimit_limit_values")).toBeLessThanOrEqual(21);
 });
 
 it("idle values make room for others, after their tokens were returned", async () => {

@@ -1,6 +1,6 @@
 /** Unusual and malformed requests get the same status from nginx as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ambiguousPaths, type OddRequest, oddRequests } from "../../../scenarios/odd-requests.js";
+import { ambiguousPaths, type OddRequest, oddPaths, oddRequests } from "../../../scenarios/odd-requests.js";
 import {
   type GatewayProcess,
   type SmallBackend,
@@ -54,7 +54,7 @@ async function expectDocumented({ bytes, node, nginx: other }: OddRequest): Prom
 describe("nginx and the Node gateway", () => {
   beforeAll(() => start(""));
   afterAll(stop);
-  it.each(oddRequests)("handle an unusual request as documented: $name", expectDocumented);
+  it.each([...oddRequests, ...oddPaths])("handle an unusual request as documented: $name", expectDocumented);
 });
 
 describe("with request_limits.path: strict, nginx and the Node gateway", () => {

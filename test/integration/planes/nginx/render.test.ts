@@ -96,6 +96,8 @@ describe("tollgate render nginx", () => {
     expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate_connections 16m;");
     expect(read("tollgate-http.conf").match(/^upstream .* server 127.0.0.1:900[1-3]; /gm)).toHaveLength(3);
     expect(read("nginx.conf")).toMatch(/worker_connections 43024;/);
+    // nginx closes idle connections at the limit of connections, not at that of files.
+    expect(read("nginx.conf")).toMatch(/worker_rlimit_nofile 51280;/);
     expect(read("nginx.conf")).not.toMatch(/^worker_shutdown_timeout/m);
     expect(read("tollgate-connections_ws_.conf")).toContain("proxy_read_timeout 5000ms;");
     render(plain);

@@ -44,7 +44,7 @@ describe("headers of a decision", () => {
     const apps = LIMITS.map((limit) => `  limit-${limit}: { guaranteed: ${RATE}, burst: ${limit} }\n`);
     const yaml = `
 log: { level: error }
-cluster: { capacity: 1000000000, rate: 1000000 }
+cluster: { capacity: 1000000000, rate: 1 }
 apps:
   trial: { guaranteed: 1000, burst: 1000, dry_run: true }
 ${apps.join("")}
@@ -74,7 +74,7 @@ routes: [{ path: /, upstream: backend }]
       "X-RateLimit-Cost": expect.stringMatching(/^[12]$/),
       "X-RateLimit-Limit": String(limit),
       "X-RateLimit-Remaining": String(remaining),
-      "RateLimit-Policy": `"${app}";q=${limit};w=${Math.ceil(limit / RATE)}`,
+      "RateLimit-Policy": `"${app}";q=${limit};w=${Math.ceil(limit / RATE)};qu="tokens"`,
       RateLimit: `"${app}";r=${remaining};t=${Math.ceil((limit - remaining) / RATE)}`,
     });
   });

@@ -5,6 +5,7 @@ import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
 import { startGateway, startSmallBackend } from "../../../support/gateway-process.js";
 import { sendLoad, startHttpLoad } from "../../../support/http-load.js";
 import { startNginx } from "../../../support/nginx-process.js";
+import { freePort } from "../../../support/ports.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { startTcpProxy } from "../../../support/tcp-proxy.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -57,6 +58,43 @@ it("nginx admits all requests of an idle app that becomes busy while replies are
   const answers = await sendLoad(nginx.url, "ample", 600, 1.5);
   expect(answers.length).toBeGreaterThan(500);
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+});
+
+it("the degradation level stays low while nginx itself is late and the store is healthy", async () => {
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const yaml = `
+apps: { default: { guaranteed: 1000, burst: 1000 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+  const service = await startGateway(yaml);
+  endings.push(() => service.stop());
+  const port = await freePort();
+  // Other Lua code in this nginx that needs much time, as measured by the clock of the process.
+  const http = `server { listen 127.0.0.1:${port}; location / { content_by_lua_block {
+    local ends = os.clock() + 0.3
+    while os.clock() < ends do end
+    ngx.say("done")
+  } } }`;
+  const services = [service.controlUrl.replace("http://", "")];
+  const nginx = await startNginx(yaml, { services, workers: 1, http });
+  endings.push(() => nginx.stop());
+  const page = async () => (await fetch(`${nginx.statusUrl}/metrics`)).text();
+  const read = (text: string, name: string) => Number(new RegExp(`^${name}\\{.*\\} (\\d+)$`, "m").exec(text)?.[1]);
+  const before = read(await page(), "ratelimit_node_syncs_total");
+  const levels: number[] = [];
+  let syncs = 0;
+  while (syncs < 6) {
+    await (await fetch(`http://127.0.0.1:${port}/`)).text();
+    // Each needs a token, so that nginx has something to report.
+    await (await fetch(nginx.url)).text();
+    const text = await page();
+    levels.push(read(text, "ratelimit_degradation_level"));
+    syncs = read(text, "ratelimit_node_syncs_total") - before;
+  }
+  expect(Math.max(...levels)).toBeLessThan(2);
+  expect(read(await page(), "ratelimit_node_failed_syncs_total")).toBe(0);
 });
 
 it("an app with `on_store_failure: closed` gets tokens from a store that stays slow", async () => {

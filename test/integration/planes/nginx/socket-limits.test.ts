@@ -21,6 +21,7 @@ const routes = {
   total: "max_per_pod: 10, max_total: 5",
   app: "max_per_pod: 20, max_total: 0, max_per_app: 3",
   rate: "max_per_pod: 20, max_total: 0, rate_per_second: 0.01, burst: 4",
+  "client-rate": "max_per_pod: 20, max_total: 0, rate_per_second: 0.01, burst: 8",
   local: "max_per_pod: 7, max_total: 0, on_store_failure: local",
   "local-total": "max_per_pod: 50, max_total: 10, on_store_failure: local",
   "local-app": "max_per_pod: 50, max_total: 0, max_per_app: 4, on_store_failure: local",
@@ -69,8 +70,9 @@ afterEach(async () => {
 });
 
 /** This many connections at once, distributed over the instances. */
-async function connect(urls: string[], count: number, app = "default"): Promise<Outcome[]> {
-  const some = Array.from({ length: count }, (_, i) => connectSocket(urls[i % urls.length]!, { "x-app-id": app }));
+async function connect(urls: string[], count: number, app = "default", address?: string): Promise<Outcome[]> {
+  const headers = { "x-app-id": app, ...(address === undefined ? {} : { "x-forwarded-for": address }) };
+  const some = Array.from({ length: count }, (_, i) => connectSocket(urls[i % urls.length]!, headers));
   clients.push(...some);
   return Promise.all(some.map(({ outcome }) => outcome));
 }
@@ -109,6 +111,15 @@ describe("with the store", () => {
     expect(refusals(outcomes)).toEqual(["429 RATE_LIMITED"]);
     // At 0.01 per second the next one may come after 100 s.
     for (const outcome of outcomes) if (!outcome.open) expect(outcome.retryAfter).toBeGreaterThan(300);
+  });
+
+  it("burst_per_client: a client that uses its share leaves the other new connections to others", async () => {
+    const from = (address: string) => connect(everywhere("client-rate"), 9, "default", address);
+    const hostile = await from("2001:db8::1");
+    expect([opened(hostile), refusals(hostile)]).toEqual([4, ["429 CLIENT_RATE_LIMITED"]]);
+    expect(opened(await from("2001:db8::2"))).toBe(0);
+    expect(opened(await from("192.0.2.2"))).toBe(4);
+    expect(refusals(await from("192.0.2.3"))).toEqual(["429 RATE_LIMITED"]);
   });
 });
 

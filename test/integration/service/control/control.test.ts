@@ -55,6 +55,50 @@ describe("authentication of data planes", () => {
   });
 });
 
+describe("a client that does not wait for replies", () => {
+  /** Sends all at once, and returns what was received until the connection ended or `isEnough`. */
+  function pipelined(requests: string, isEnough: (received: string) => boolean): Promise<string> {
+    return new Promise((resolve) => {
+      let received = "";
+      const socket = connect(control.port, "127.0.0.1", () => socket.write(requests));
+      socket.on("data", (chunk) => {
+        received += String(chunk);
+        if (isEnough(received)) socket.destroy();
+      });
+      socket.on("error", () => {});
+      socket.on("close", () => resolve(received));
+    });
+  }
+  const get = (path: string) =>
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ADMIN_TOKEN}\r\n\r\n`;
+  const replies = (received: string) => received.match(/HTTP\/1\.1 \d+/g) ?? [];
+
+  it("gets them in order, one after the other", async () => {
+    const all = get("/health/live") + get("/no-such-path") + get("/health/live");
+    const received = await pipelined(all, (text) => replies(text).length === 3 && text.endsWith("}\n"));
+    expect(replies(received)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200"]);
+  });
+
+  it("has one live feed per connection, so that those of others are not used up", async () => {
+    let [others, isStarted] = [0, false];
+    const feed = get("/dashboard/events?view=overview");
+    const received = pipelined(feed.repeat(20), (text) => {
+      isStarted ||= text.includes("event: state");
+      return others > 0;
+    });
+    await waitFor("the feed", () => isStarted);
+    expect(control.viewers()).toBe(1);
+    others = 1;
+    expect(replies(await received)).toEqual(["HTTP/1.1 200"]);
+  });
+
+  it("is disconnected if too many requests wait", async () => {
+    const feed = get("/dashboard/events?view=overview");
+    const received = await pipelined(feed + get("/openapi.json").repeat(1_000), () => false);
+    expect(replies(received).length).toBeLessThanOrEqual(1);
+  });
+});
+
 describe("an address", () => {
   it("that is not allowed gets 403, except for health", async () => {
     const closed = await startControl(createEmbeddedStore(), {

@@ -159,7 +159,14 @@ describe.each(stores)("over the %s store", (_name, open) => {
     const first = control.live.version();
     await control.writeFile({ apps: { video: { guaranteed: 7, burst: 9 } } });
     // `force` applies the file again even if a message from the store already made the service read it.
-    const reloaded = await ask("POST", "/reload", { source: "file", force: true });
+    const order = { source: "file", force: true };
+    const unconfirmed = await control.admin("POST", "/reload", order);
+    expect([unconfirmed.status, await unconfirmed.json()]).toMatchObject([
+      409,
+      { reason: "confirmation_needed", field: "confirm", problems: [{ path: "apps" }] },
+    ]);
+    expect(control.live.version()).toBe(first);
+    const reloaded = await ask("POST", "/reload", { ...order, confirm: true });
     expect(reloaded).toMatchObject({ status: "reloaded", restart_needed: [], config_version: control.live.version() });
     expect(reloaded.config_version).not.toBe(first);
     expect(await ask("GET", "/apps/video")).toMatchObject({ config: { guaranteed: 7, burst: 9 } });
@@ -175,6 +182,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     const deep = (await (await control.call("GET", "/health/deep")).json()) as { components: { config: Json } };
     expect(deep.components.config).toMatchObject({ status: "degraded", last_error: expect.stringContaining("brst") });
     expect(control.audited()).toMatchObject([
+      { action: "reload", outcome: "refused", status: 409 },
       { action: "reload", outcome: "done", after: { config_version: reloaded.config_version } },
       { action: "reload", outcome: "done" },
       { action: "reload", outcome: "refused", status: 422 },

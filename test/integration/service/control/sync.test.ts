@@ -37,7 +37,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
       apps: [
         {
           ...{ app: "video", code: "ok", grant: 100, granted: 100, remaining: 900, limit: 1000 },
-          ...{ retry_after_ms: 0, scarce: false },
+          ...{ retry_after_ms: 0, scarce: false, rate: 100 },
         },
       ],
     });
@@ -47,7 +47,9 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     const response = await control.post("plane-1 1 1\nvideo 0 0 0 10 100\n", { "content-type": "text/plain" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/plain");
-    expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()} 0\nvideo ok 100 100 900 1000 0 0\n`);
+    expect(await response.text()).toBe(
+      `ok 1 0 0 0 ${control.live.version()} 0\nvideo ok 100 100 900 1000 0 0 100000000\n`,
+    );
   });
 
   it("accepts counters in both formats and ignores unknown names", async () => {

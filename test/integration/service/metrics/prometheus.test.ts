@@ -142,13 +142,13 @@ describe("Prometheus", () => {
   });
 
   it("has no app, method or reason beyond the configuration and the fixed lists", async () => {
-    const values = async (label: string) =>
-      (await prometheus.until(`count by (${label}) ({__name__=~"ratelimit_.+",${label}!=""})`))
+    const values = async (label: string, names = "ratelimit_.+") =>
+      (await prometheus.until(`count by (${label}) ({__name__=~"${names}",${label}!=""})`))
         .map(({ labels }) => labels[label])
         .sort();
     expect(await values("app_id")).toEqual(["audio", "chat", "none", "upload", "video"]);
     expect(await values("method")).toEqual(["GET", "OTHER", "PUT"]);
-    expect(reasons).toEqual(expect.arrayContaining(await values("reason")));
+    expect(reasons).toEqual(expect.arrayContaining(await values("reason", "ratelimit_refusals_total")));
     expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
   });
 

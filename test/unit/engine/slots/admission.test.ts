@@ -23,7 +23,12 @@ import {
   releasesLeft,
   takeReleases,
 } from "../../../../src/engine/slots/releases.js";
-import { newSlotCounters, placeWithoutStore, podCountKey } from "../../../../src/engine/slots/without-store.js";
+import {
+  newSlotCounters,
+  placeWithoutStore,
+  podCountKey,
+  refusalWithoutStore,
+} from "../../../../src/engine/slots/without-store.js";
 
 const LEASE_MS = 30_000;
 const nothing = () => undefined;
@@ -129,9 +134,47 @@ describe("without the store", () => {
     expect(admitted("local", { maxPerApp: 6 })).toBe(2);
   });
 
+  it("a client has its limit on each process with open, and its share of it with local, at least one", () => {
+    const of = (onStoreFailure: string, maxPerClient: number, client: string | undefined = "10.0.0.1") => {
+      const counters = newSlotCounters({});
+      const applied = { ...limits, maxPerPod: 1_000, maxPerClient, onStoreFailure };
+      const asked = {
+        counters,
+        limits: applied,
+        route: "/",
+        app: "chat",
+        client,
+        pods: ["a"],
+        liveNodes: 3,
+        workers: 1,
+      };
+      let count = 0;
+      for (let i = 0; i < 50; i++) if (placeWithoutStore(asked, i) !== undefined) count++;
+      expect(placeWithoutStore({ ...asked, client: "10.0.0.2" }, 50)).toBe("a");
+      return [count, refusalWithoutStore(asked)];
+    };
+    expect(of("open", 9)).toEqual([9, "CLIENT_LIMIT_EXCEEDED"]);
+    expect(of("local", 9)).toEqual([3, "CLIENT_LIMIT_EXCEEDED"]);
+    expect(of("local", 2)).toEqual([1, "CLIENT_LIMIT_EXCEEDED"]);
+    expect(of("open", 0)).toEqual([50, "store_unavailable"]);
+    expect(of("open", 9, "")).toEqual([50, "store_unavailable"]);
+  });
+
   it("open with a maximum admits up to it; workers that count separately get equal parts, rounded up", () => {
     expect(admitted("open", { maxWithoutStore: 15 })).toBe(15);
     expect(admitted("open", { maxWithoutStore: 15 }, { liveNodes: 9, workers: 2 })).toBe(8);
+  });
+
+  it("with local, a client has at most its share of the new connections, and later ones again", () => {
+    const counters = newSlotCounters({});
+    const rated = { maxPerPod: 1_000, ratePerSecond: 1, burst: 4, burstPerClient: 2, onStoreFailure: "local" };
+    const asked = { counters, limits: { ...limits, ...rated }, route: "/", app: "chat", pods: ["a"], workers: 1 };
+    const from = (client: string, now: number) => placeWithoutStore({ ...asked, client, liveNodes: 2 }, now);
+    const many = (client: string, now: number) => Array.from({ length: 9 }, () => from(client, now)).filter(Boolean);
+    expect([many("10.0.0.1", 0).length, many("10.0.0.2", 0).length, many("10.0.0.3", 0).length]).toEqual([2, 2, 0]);
+    // 4 connections in 4 s, by two processes: in 8 s.
+    expect([many("10.0.0.1", 7_999).length, many("10.0.0.1", 8_000).length]).toEqual([0, 2]);
+    expect(many("", 8_000).length).toBe(2);
   });
 
   it("the rate applies in a sliding window, which is longer for a share", () => {

@@ -178,6 +178,27 @@ describe("in quota mode", () => {
   });
 });
 
+describe("a check without hits", () => {
+  it("is over limit after this node has spent the tokens, before it has reported them", async () => {
+    const { node, pass } = one(rule("api", limit(2, "minute")));
+    const look = () => node.askAll([{ ...of("api=x"), hits: 0 }], 1);
+    expect(await look()).toMatchObject({ allowed: true, statuses: [{ remaining: 2 }] });
+    expect(await node.ask("api=x")).toMatchObject({ allowed: true });
+    expect(await look()).toMatchObject({ allowed: true, statuses: [{ remaining: 1 }] });
+    expect(await node.ask("api=x")).toMatchObject({ allowed: true });
+    expect(await look()).toMatchObject({ allowed: false, code: "quota_exhausted", statuses: [{ remaining: 0 }] });
+    await pass(31_000);
+    expect(await look()).toMatchObject({ allowed: true });
+  });
+
+  it("is allowed while another node holds tokens that were not spent", async () => {
+    const { nodes } = createSimulatedNodes({ domains: [domain(rule("api", limit(10, "hour")))] }, 2);
+    const [first, second] = nodes as [(typeof nodes)[0], (typeof nodes)[0]];
+    expect(await countAllowed(9, () => first!.ask("api=x"))).toBe(9);
+    expect(await second!.askAll([{ ...of("api=x"), hits: 0 }], 1)).toMatchObject({ allowed: true });
+  });
+});
+
 describe("metadata", () => {
   it("of the limits that allow the request is merged; the first value of a name is kept", async () => {
     const withMetadata = (metadata: Record<string, unknown>) => limit(1, "hour", { metadata });

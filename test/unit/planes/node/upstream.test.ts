@@ -2,7 +2,7 @@
 import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import type { UpstreamOptions } from "../../../../src/config/options/proxy.js";
-import { targetNameOf, Upstream } from "../../../../src/planes/node/upstream/upstream.js";
+import { type Target, targetNameOf, Upstream } from "../../../../src/planes/node/upstream/upstream.js";
 import { systemClock } from "../../../../src/shared/clock.js";
 import { createTlsClients } from "../../../../src/shared/tls/tls-clients.js";
 
@@ -17,8 +17,23 @@ function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, l
   const note = (_: object, message: string) => void lines.push(message);
   const log = { info: note, warn: note };
   const tlsClients = createTlsClients({ clock: systemClock, log });
-  const settings = { connectMs: 1_000, headerBytes: 16_384, log, now: () => now, pools, tlsClients };
+  const settings = {
+    connectMs: 1_000,
+    maxConnections: 1_000,
+    headerBytes: 16_384,
+    log,
+    clock: { ...systemClock, now: () => now },
+    pools,
+    tlsClients,
+  };
   return new Upstream({ name: "test", options, targets: targets.map(targetNameOf) }, settings);
+}
+
+function occupy({ shares }: Target, connections: number): void {
+  const nothing = () => {};
+  const never = { waitUntilMs: () => 0, mayYield: () => false };
+  const seeker = { ...never, connectionFree: nothing, waitedTooLong: nothing, yieldConnection: nothing };
+  for (let n = 0; n < connections; n++) shares.enter("app", "", seeker);
 }
 
 const picks = (upstream: Upstream, times: number) =>
@@ -31,10 +46,10 @@ describe("the next target", () => {
 
   it("is the one with the fewest open exchanges", () => {
     const upstream = upstreamOf(["a:1", "b:1", "c:1"]);
-    upstream.targets[0]!.outstanding = 2;
-    upstream.targets[2]!.outstanding = 1;
+    occupy(upstream.targets[0]!, 2);
+    occupy(upstream.targets[2]!, 1);
     expect(picks(upstream, 3)).toEqual([1, 1, 1]);
-    upstream.targets[1]!.outstanding = 5;
+    occupy(upstream.targets[1]!, 5);
     expect(picks(upstream, 2)).toEqual([2, 2]);
   });
 

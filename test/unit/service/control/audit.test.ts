@@ -16,6 +16,7 @@ const entry: AuditEntry = {
   parameters: undefined,
   before: undefined,
   after: undefined,
+  changes: undefined,
 };
 
 function audit() {
@@ -83,5 +84,36 @@ describe("rejected calls", () => {
     expect(lines).toHaveLength(12);
     await clock.advance(5_000);
     expect(lines).toHaveLength(12);
+  });
+});
+
+describe("the list of changes", () => {
+  const change = { path: "apps.video.burst", before: "20", after: "30" };
+
+  it("has options with their old and new values; other changes the fields of the state that differ", () => {
+    const { changed, recent, lines } = audit();
+    changed({ ...entry, action: "reload", after: { config_version: "b" }, changes: [change] });
+    changed({ ...entry, before: { remaining: 3, debt: 1 }, after: { remaining: 20, debt: 1, added: 17 } });
+    expect(recent().map(({ changes }) => changes)).toEqual([
+      [
+        { path: "remaining", before: "3", after: "20" },
+        { path: "added", before: null, after: "17" },
+      ],
+      [change],
+    ]);
+    expect(lines[0]![0]).toMatchObject({ changes: ["apps.video.burst: 20 → 30"] });
+    expect(lines[1]![0]).not.toHaveProperty("changes");
+  });
+
+  it("has changes of the file or the store layer without an operator, and those of an operator once", () => {
+    const { changed, followed, recent } = audit();
+    followed("a", [change]);
+    followed("b", [change]);
+    changed({ ...entry, action: "reload", after: { config_version: "b" }, changes: [change] });
+    expect(recent().map(({ action, operator }) => [action, operator])).toEqual([
+      ["reload", "alice"],
+      ["config.followed", ""],
+    ]);
+    expect(recent()[1]).toMatchObject({ changes: [change], outcome: "done" });
   });
 });

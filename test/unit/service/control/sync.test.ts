@@ -27,7 +27,14 @@ it.each([
   const shard = { grant, report: async () => answer, ledger } as unknown as ShardQuota;
   const quota = { shards: [shard] };
   const sync = createSyncHandler({
-    ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, recalled: () => [], now: () => now },
+    ...{
+      quota,
+      apps: () => [],
+      configVersion: () => "v",
+      timeoutMs: () => 1_000,
+      recalled: () => [],
+      clock: { now: () => now },
+    },
   });
   if (failing) await expect(sync(message)).rejects.toBe(error);
   failing = false;

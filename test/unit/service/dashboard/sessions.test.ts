@@ -42,10 +42,18 @@ it("ends with all others of the same token when the operator signs out", () => {
 it("is one of at most a thousand: the oldest ends first, and ended ones are removed", () => {
   const { sessions, request, pass } = bench();
   const first = sessions.start("first");
-  for (let i = 0; i < 1_000; i++) sessions.start("more");
+  for (let i = 0; i < 1_000; i++) sessions.start(`more-${i}`);
   expect(sessions.count()).toBe(1_000);
   expect(sessions.tokenOf(request(first))).toBe("");
   pass(60_000);
   sessions.start("last");
   expect(sessions.count()).toBe(1);
+});
+
+it("one token has at most 50 sessions, so that it cannot end those of others", () => {
+  const { sessions, request } = bench();
+  const operator = sessions.start("operator-token");
+  for (let i = 0; i < 2_000; i++) sessions.start("viewer-token");
+  expect(sessions.count()).toBe(51);
+  expect(sessions.tokenOf(request(operator))).toBe("operator-token");
 });

@@ -56,11 +56,19 @@ export function serviceMetrics(
   return createServiceMetrics({
     ...{ node: "gw", version: "1.2.3", clusterId: "cluster-01" },
     apps: () => ids.map(policy),
-    metrics: () => ({ enabled: true, apps: ids, appLabels: labels }),
+    metrics: () => ({ enabled: true, apps: ids, limits: [], appLabels: labels }),
     config: { version: () => "abc", loadedAtMs: () => 1_700_000_000_000 },
     coordinator: {
       stats: () => stats,
-      emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0, reason: "", operator: "" }),
+      emergency: () => ({
+        active: true,
+        source: "operator",
+        sinceMs: 0,
+        leftMs: 0,
+        burstsStopped: false,
+        reason: "",
+        operator: "",
+      }),
     },
     overload: () => ({ share: 0, causes: [] }),
     quota: { inspect: gone, nodes: gone, cluster: gone, shards: [], states: gone },

@@ -3,6 +3,7 @@ import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/limiter.js";
+import type { LimitDecision } from "../../../../src/limiter/limiter-contract.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
 import { createNodeMetrics, type NodeMetricsOptions } from "../../../../src/service/metrics/node-metrics.js";
 import { latencyBoundsSeconds } from "../../../../src/service/metrics/process-counters.js";
@@ -16,7 +17,14 @@ afterEach(() => {
 
 function telemetry(options: Partial<NodeMetricsOptions> = {}) {
   const made = createNodeMetrics({
-    ...{ node: "gw-1", enabled: true, apps: ["video", "audio"], appLabels: 1000, wallClock: () => 1_700_000_000_000 },
+    ...{
+      node: "gw-1",
+      enabled: true,
+      apps: ["video", "audio"],
+      limits: ["per-user"],
+      appLabels: 1000,
+      wallClock: () => 1_700_000_000_000,
+    },
     ...options,
   });
   endings.push(made.close);
@@ -83,9 +91,66 @@ describe("a decision", () => {
       allowed: 1,
       refused: 0,
       dryRunRefused: 1,
-      refusals: { quota_exhausted: 1 },
+      refusals: {},
+      dryRunRefusals: { quota_exhausted: 1 },
     });
     expect(app?.lastRefusals).toMatchObject([{ code: "quota_exhausted", dryRun: true }]);
+    expect(worker.activity().apps).toEqual([["video", 1, 0, 1]]);
+    const report = worker.report(quietLimiter(), { configVersion: "v", connections: 0, slots: 0 });
+    expect([report.refusals, report.dryRunRefusals]).toEqual([{}, { quota_exhausted: 1 }]);
+  });
+
+  const perUser = (of: Partial<LimitDecision> = {}): LimitDecision => ({
+    ...{ name: "per-user", cost: 1, code: "ok", allowed: true, dryRun: false, remaining: 3, limit: 5, rate: 1 },
+    ...{ unit: "requests", bucket: undefined, ...of },
+  });
+
+  it("by a limit is counted under the limit's name, not as the app's", async () => {
+    const worker = telemetry();
+    const refused = perUser({ code: "quota_exhausted", allowed: false });
+    worker.decided(decision({ limits: [perUser()] }), 0.000_001);
+    worker.decided(refusal({ limitName: "per-user", limits: [refused] }), 0.000_001);
+    worker.decided(refusal(), 0.000_001);
+    const [app] = worker.appReports(["video"], quietLimiter());
+    expect(app?.refusals).toEqual({ quota_exhausted: 1, "quota_exhausted per-user": 1 });
+    expect(worker.limits()).toEqual([["per-user", 1, 1, 0]]);
+    const page = await pageOf(worker);
+    const by = (layer: string) => page.value("ratelimit_refusals_total", { app_id: "video", layer });
+    expect([by("L2"), by("limit")]).toEqual([1, 1]);
+  });
+
+  it("of a limit's dry run is admitted, also if the app has none; one of an app's dry run does not lift other limits", () => {
+    const worker = telemetry();
+    const dry = perUser({ code: "quota_exhausted", dryRun: true });
+    worker.decided(refusal({ allowed: true, limitName: "per-user", limits: [dry] }), 0.000_001);
+    const real = perUser({ code: "quota_exhausted", allowed: false });
+    worker.decided(refusal({ dryRun: true, limitName: "per-user", limits: [real] }), 0.000_001);
+    const [app] = worker.appReports(["video"], quietLimiter());
+    expect(app?.lastRefusals.map(({ dryRun }) => dryRun)).toEqual([false, true]);
+    expect(app).toMatchObject({
+      ...{ refusals: { "quota_exhausted per-user": 1 }, dryRunRefusals: { "quota_exhausted per-user": 1 } },
+      ...{ requests: 2, allowed: 1, refused: 1, dryRunRefused: 1 },
+    });
+    expect(worker.limits()).toEqual([["per-user", 0, 1, 1]]);
+  });
+
+  it("is reported with its app; of many apps those with the most new requests, and the others later", () => {
+    const worker = telemetry({ apps: ["a", "b", "c"] });
+    for (const app of ["a", "b", "b", "c", "c", "c"]) worker.decided(decision({ app }), 0.000_001);
+    expect(worker.activity(2).apps.map(([app]) => app)).toEqual(["c", "b"]);
+    worker.decided(decision({ app: "b" }), 0.000_001);
+    expect(worker.activity().apps).toEqual([
+      ["a", 1, 0, 0],
+      ["b", 3, 0, 0],
+    ]);
+    expect(worker.activity().apps).toEqual([]);
+  });
+
+  it("at a limit that is no longer configured is not reported", () => {
+    const worker = telemetry({ limits: ["per-user", "global"] });
+    worker.decided(decision({ limits: [perUser(), perUser({ name: "global" })] }), 0.000_001);
+    worker.reconfigure({ enabled: true, apps: ["video"], appLabels: 10, limits: ["global"] });
+    expect(worker.limits()).toEqual([["global", 1, 0, 0]]);
   });
 
   const anyDecision = fc.record({
@@ -180,7 +245,7 @@ describe("labels of apps", () => {
   it("follow a reload: remaining apps continue, removed ones end, new ones begin", async () => {
     const worker = telemetry();
     for (const app of ["video", "audio"]) worker.decided(decision({ app }), 0.000_001);
-    worker.reconfigure({ enabled: true, apps: ["audio", "text"], appLabels: 1000 });
+    worker.reconfigure({ enabled: true, apps: ["audio", "text"], limits: [], appLabels: 1000 });
     for (const app of ["video", "audio", "text"]) worker.decided(decision({ app }), 0.000_001);
     const page = await pageOf(worker, ["audio", "text"]);
     expect(page.value("ratelimit_requests_allowed_total", { app_id: "video" })).toBeUndefined();
@@ -197,7 +262,7 @@ describe("an app that gets another label", () => {
   it("is counted there from then on", async () => {
     const worker = telemetry({ appLabels: 1 });
     worker.decided(decision({ app: "audio" }), 0.000_001);
-    worker.reconfigure({ enabled: true, apps: ["audio", "video"], appLabels: 1 });
+    worker.reconfigure({ enabled: true, apps: ["audio", "video"], limits: [], appLabels: 1 });
     for (const app of ["audio", "audio", "video"]) worker.decided(decision({ app }), 0.000_001);
     const page = await pageOf(worker);
     expect(page.value("ratelimit_requests_allowed_total", { app_id: "audio" })).toBe(2);
@@ -241,7 +306,7 @@ describe("without metrics", () => {
 
   it("they can be enabled and disabled at run time", () => {
     const worker = telemetry({ enabled: false });
-    const settings = { apps: ["video"], appLabels: 10 };
+    const settings = { apps: ["video"], limits: [], appLabels: 10 };
     worker.reconfigure({ ...settings, enabled: true });
     worker.decided(decision(), 0.000_001);
     expect(worker.metrics(quietLimiter()).counters.ratelimit_l3_hits_total).toEqual({ keys: ["video"], values: [1] });
@@ -280,7 +345,15 @@ describe("the last refusals of an app", () => {
   it("of a limit have the numbers of the limit", () => {
     const worker = telemetry();
     const numbers = { cost: 5, balance: 2, remaining: 3, limit: 7 };
-    const view = { name: "per-user", dryRun: false, rate: 1, allowed: false, code: "quota_exhausted", ...numbers };
+    const view = {
+      name: "per-user",
+      unit: "tokens",
+      dryRun: false,
+      rate: 1,
+      allowed: false,
+      code: "quota_exhausted",
+      ...numbers,
+    };
     const other = { ...view, name: "per-ip", allowed: true, code: "ok", cost: 1 };
     worker.decided(refusal({ cost: 99, limitName: "per-user", limits: [other, view] }), 0.000_001);
     const [app] = worker.appReports(["video"], quietLimiter());

@@ -21,7 +21,7 @@ function service(now = { ms: 0 }) {
 
 it("are added to the metrics of the workers", async () => {
   const { counted, made } = service();
-  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], limits: [], appLabels: 10 });
   worker.decided(decision(), 0.000_001);
   counted("nginx-1", 1, batch(1));
   const page = readPage(await text(made.page([worker.metrics(quietLimiter())])));
@@ -44,7 +44,7 @@ it("are added to the metrics of the workers", async () => {
 
 it("include the time of decisions, and connections per configured pod", async () => {
   const { counted, made } = service();
-  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], limits: [], appLabels: 10 });
   const times = { latency_local: [9_000, 1, 2], latency_remote: [70_000_000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
   const pod = { route: "/ws/", upstream: "sockets", pod: "10.0.0.1:80" };
   const pods = [
@@ -175,4 +175,47 @@ it("no labels are created for unknown apps and names, and the number of nodes is
     );
   }
   close();
+});
+
+it("refusals by limits and those of dry runs are told apart, also from data planes that report neither", async () => {
+  const made = serviceMetrics({ isLimit: (name) => name === "per-user" });
+  const video = {
+    ...{ GET: [4, 9, 3], quota_exhausted: [9], limit_quota_exhausted: [7] },
+    ...{ dry_run_quota_exhausted: [3], limit_dry_run_quota_exhausted: [1] },
+  };
+  const perUser = { requests: [5, 8, 1], quota_exhausted: [7], dry_run_quota_exhausted: [1] };
+  const apps = [
+    { app: "video", numbers: video },
+    { app: "limit:per-user", numbers: perUser },
+    { app: "limit:made-up", numbers: perUser },
+  ];
+  made.counted("nginx-1", 1, { node: {}, batch: 1, apps });
+  made.counted("nginx-0.2", 1, { node: {}, batch: 1, apps: [{ app: "video", numbers }] });
+  const { totals } = made.planes;
+  expect(totals.ofApp("video")).toMatchObject({
+    ...{ requests: 25, refused: 11, dryRunRefused: 4 },
+    refusals: { quota_exhausted: 4, "quota_exhausted *": 7 },
+    dryRunRefusals: { quota_exhausted: 2, "quota_exhausted *": 1 },
+  });
+  expect(totals.all()).toMatchObject({
+    refusals: { quota_exhausted: 4, "quota_exhausted per-user": 7 },
+    dryRunRefusals: { quota_exhausted: 2, "quota_exhausted per-user": 1 },
+  });
+  expect([...totals.limits()]).toEqual([["per-user", { allowed: 5, rejected: 8, dryRunRejected: 1 }]]);
+  const page = readPage(await text(made.page([])));
+  const by = (layer: string) => page.value("ratelimit_refusals_total", { app_id: "video", layer });
+  expect([by("L2"), by("limit")]).toEqual([4, 7]);
+  expect(page.sum("ratelimit_refusals_total")).toBe(page.sum("ratelimit_requests_rejected_total"));
+  made.close();
+});
+
+it("a data plane that states more refusals by limits than refusals lowers no sum", async () => {
+  const made = serviceMetrics({ isLimit: () => true });
+  made.counted("nginx-1", 1, batch(1));
+  const lie = { quota_exhausted: [1], limit_quota_exhausted: [50], limit_denied: [3] };
+  made.counted("nginx-1", 1, batch(2, { apps: [{ app: "video", numbers: lie }] }));
+  const page = readPage(await text(made.page([])));
+  expect(page.value("ratelimit_refusals_total", { layer: "L2" })).toBe(2);
+  expect(made.planes.totals.ofApp("video")?.refusals).toEqual({ quota_exhausted: 2, "quota_exhausted *": 1 });
+  made.close();
 });

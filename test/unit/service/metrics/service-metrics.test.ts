@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
+import { NO_EMERGENCY } from "../../../../src/quota/emergency-watch.js";
 import { createQuota } from "../../../../src/quota/quota.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { connectionReasons, layerOf, reasons } from "../../../../src/service/metrics/labels.js";
@@ -34,7 +35,7 @@ const connections = (proxies: { proxy: string; active: number }[]) => ({
 });
 
 function startWorker(node: string, apps: string[] = []) {
-  const worker = createNodeMetrics({ node, enabled: true, apps, appLabels: 10 });
+  const worker = createNodeMetrics({ node, enabled: true, apps, limits: [], appLabels: 10 });
   endings.push(worker.close);
   return worker;
 }
@@ -51,6 +52,7 @@ async function fullPage() {
     remaining: 0,
     limit: 1,
     rate: 1,
+    unit: "requests",
     allowed: true,
     code: "ok",
     dryRun: false,
@@ -78,7 +80,10 @@ async function fullPage() {
     quota: {
       inspect: async () => balances,
       nodes: async () => [{ node: "gw-1@1", silentMs: 0, alive: true }],
-      cluster: async () => ({ tokens: 800, held: 0, usage: 0 }),
+      cluster: async () => ({
+        ...{ tokens: 800, held: 0, capacity: 1000, reserve: 100, writtenOff: 0 },
+        ...{ usage: 0, ownShort: false },
+      }),
       shards: twoShards.shards,
       states: twoShards.states,
     },
@@ -133,6 +138,7 @@ describe("the page of a service", () => {
       ratelimit_reconcile_corrections_total: 2,
       ratelimit_reconcile_recovered_tokens_total: 30,
       ratelimit_emergency_mode: 1,
+      ratelimit_bursts_stopped: 0,
       ratelimit_config_last_reload_success_timestamp_seconds: 1_700_000_000,
       ratelimit_l1_tokens_available: 800,
       ratelimit_l2_tokens_available: 70,
@@ -159,6 +165,16 @@ describe("the page of a service", () => {
     expect(page.value("ratelimit_store_errors_total", { kind: "denied" })).toBe(0);
     expect(page.value("ratelimit_sync_latency_seconds_count", { outcome: "ok" })).toBe(2);
     expect(page.value("ratelimit_refusals_total", { app_id: "none", layer: "identity" })).toBe(1);
+  });
+
+  it("tells the first stage of an automatic emergency from the emergency itself", async () => {
+    const stage = { ...NO_EMERGENCY, burstsStopped: true };
+    const stats = { rounds: 0, reconciledApps: 0, corrections: 0, recoveredTokens: 0 };
+    const service = serviceMetrics({ coordinator: { emergency: () => stage, stats: () => stats } });
+    endings.push(service.close);
+    const page = readPage(await text(service.page([])));
+    expect(page.value("ratelimit_bursts_stopped", { cluster_id: "cluster-01" })).toBe(1);
+    expect(page.value("ratelimit_emergency_mode", { cluster_id: "cluster-01" })).toBe(0);
   });
 
   it("has the connections of all workers and of the service", async () => {

@@ -33,7 +33,7 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
       nodes: askNodes,
       cluster: async () => {
         await askNodes();
-        return { tokens: 900, held: 0, usage: 0 };
+        return { ...{ tokens: 900, held: 0, capacity: 1000, reserve: 100, writtenOff: 0 }, usage: 0, ownShort: false };
       },
       shards: oneShard.shards,
       states: oneShard.states,

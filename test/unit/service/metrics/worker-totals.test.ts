@@ -86,7 +86,7 @@ describe("the counters of workers", () => {
 describe("the page", () => {
   it("keeps the counters of a crashed worker, but not its gauges", async () => {
     const service = serviceMetrics();
-    const start = () => createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+    const start = () => createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], limits: [], appLabels: 10 });
     const first = start();
     for (let i = 0; i < 7; i++) first.decided(decision(), 0.000_001);
     await text(service.page([first.metrics(quietLimiter({ video: 50 }))]));
@@ -106,8 +106,8 @@ describe("the page", () => {
 
   it("drops the counters of an app that was removed from the configuration", async () => {
     let ids = ["video", "audio"];
-    const service = serviceMetrics({ metrics: () => ({ enabled: true, apps: ids, appLabels: 10 }) });
-    const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
+    const service = serviceMetrics({ metrics: () => ({ enabled: true, apps: ids, limits: [], appLabels: 10 }) });
+    const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, limits: [], appLabels: 10 });
     for (const app of ids) worker.decided(decision({ app }), 0.000_001);
     ids = ["audio"];
     const page = readPage(await text(service.page([worker.metrics(quietLimiter())])));

@@ -46,7 +46,7 @@ const rows: Row[] = [
     codes.CLUSTER_EXHAUSTED,
     { cost: 1, retryAfterMs: 3_600_000 * 5 },
     {},
-    "The bucket of the cluster has too few tokens: the request of video-service cost 1 token. The bucket refills at 500,000 tokens per second for all apps; retry in about 5 h.",
+    "The bucket of the cluster has too few tokens above its reserve: the request of video-service cost 1 token. The bucket refills at 500,000 tokens per second for all apps; retry in about 5 h.",
   ],
   [
     codes.COST_EXCEEDS_CAPACITY,
@@ -58,7 +58,7 @@ const rows: Row[] = [
     codes.COST_EXCEEDS_CAPACITY,
     { cost: 2_000_000, retryAfterMs: 0 },
     { burst: 5_000_000 },
-    "A request that costs 2,000,000 tokens can never be admitted: the bucket of the cluster holds at most 1,000,000. Raise cluster.capacity, or send smaller requests.",
+    "A request that costs 2,000,000 tokens can never be admitted: the cluster pays at most 510,000 for a request of video-service, and keeps the rest of its bucket for the own rates of other apps. Raise cluster.capacity, or send smaller requests.",
   ],
   [
     codes.EMERGENCY_BLOCKED,
@@ -88,7 +88,7 @@ const rows: Row[] = [
     codes.STORE_UNAVAILABLE,
     { cost: 2 },
     { onStoreFailure: "local" },
-    "The store is unavailable, and video-service has used this node's share of 10,000 tokens per second (on_store_failure: local). The request of video-service cost 2 tokens.",
+    "The store is unavailable, and video-service has used this node's share of its burst of 20,000 tokens and the 10,000 tokens per second (on_store_failure: local). The request of video-service cost 2 tokens.",
   ],
   [
     codes.INVALID_ARGUMENT,
@@ -115,6 +115,13 @@ describe("a refusal", () => {
     expect(explainRefusal(refusalReport({ code, ...refusal }), { ...app, ...own }, cluster)).toBe(sentence);
   });
 
+  it("without the store states the whole limit of an app without a cap: burst and rate", () => {
+    const uncapped = { ...cluster, failOpenTokens: undefined };
+    expect(explainRefusal(refusalReport({ code: codes.STORE_UNAVAILABLE }), app, uncapped)).toContain(
+      "has used its burst of 20,000 tokens and the 10,000 tokens per second that it may spend on one node without it",
+    );
+  });
+
   it("with an unknown code contains the code", () => {
     expect(explainRefusal(refusalReport({ code: "new_code" }), app, cluster)).toContain("its code is new_code.");
   });
@@ -122,6 +129,9 @@ describe("a refusal", () => {
   it("of a dry run states that the request was admitted", () => {
     const dry = explainRefusal(refusalReport({ dryRun: true }), { ...app, dryRun: true }, cluster);
     expect(dry).toMatch(/ The request was admitted because video-service is on a dry run\.$/);
+    const byLimit = explainRefusal(refusalReport({ dryRun: true, limitName: "per-user" }), app, cluster);
+    expect(byLimit).toMatch(/^A request of video-service would be refused by the limit per-user: /);
+    expect(byLimit).toMatch(/ The request was admitted because the limit per-user is on a dry run\.$/);
   });
 
   it.each([
@@ -167,7 +177,7 @@ describe("a loan", () => {
 describe("what limits an app", () => {
   const now: AppNow = {
     ...{ balances: { ...unused, tokens: 18_000.5, debt: 0, clusterTokens: 500_000 }, level: 0, last: undefined },
-    emergency: { active: false, leftMs: 0 },
+    emergency: { active: false, leftMs: 0, burstsStopped: false },
   };
   const free =
     "Nothing limits video-service: its bucket has 18,000 of 20,000 tokens and refills at 10,000 tokens per second.";
@@ -211,17 +221,17 @@ describe("what limits an app", () => {
     ],
     [
       "an emergency",
-      { emergency: { active: true, leftMs: 300_000 } },
+      { emergency: { active: true, leftMs: 300_000, burstsStopped: false } },
       {},
       "The cluster is in an emergency: apps of priority 1 keep 50 % of their quota; the burst of video-service is 10,000 tokens, its rate 5,000 tokens per second; it ends in about 5 min.",
     ],
     [
       "an emergency that blocks it",
-      { emergency: { active: true, leftMs: 0 } },
+      { emergency: { active: true, leftMs: 0, burstsStopped: false } },
       { priority: 3 },
-      "The cluster is in an emergency: apps of priority 3 are blocked; it lasts until it is turned off.",
+      "The cluster is in an emergency: apps of priority 3 are blocked; it has no fixed end.",
     ],
-    ["no emergency of others", { emergency: { active: true, leftMs: 0 } }, { priority: 0 }, free],
+    ["no emergency of others", { emergency: { active: true, leftMs: 0, burstsStopped: false } }, { priority: 0 }, free],
     [
       "a store that is gone",
       { balances: undefined },
@@ -234,7 +244,12 @@ describe("what limits an app", () => {
       {},
       `${free} The degradation level is 3: requests that the lease of a node cannot pay do not wait for the store.`,
     ],
-    ["a dry run", {}, { dryRun: true }, `${free} video-service is on a dry run: none of its requests are refused.`],
+    [
+      "a dry run",
+      {},
+      { dryRun: true },
+      `${free} video-service is on a dry run: its own limit refuses nothing. Other limits that are not on a dry run still refuse its requests, and so do checks of invalid ones.`,
+    ],
   ];
 
   it.each(cases)("%s", (_what, changed, own, why) => {
@@ -248,7 +263,9 @@ describe("a loan is suggested", () => {
 
   /** Exhausts the app, then returns the suggested amount and what borrowing it, or 1 token, returns. */
   async function suggested(own: Partial<ExplainedApp>, prepare: (quota: Quota) => Promise<unknown> = async () => {}) {
-    const quota = createQuota(createEmbeddedStore(), { id: "c", ...limits, nodeTtlMs: 10_000 });
+    // Its clock stands still, so that the empty bucket gains nothing.
+    const store = createEmbeddedStore({ clock: () => 1e15 });
+    const quota = createQuota(store, { id: "c", ...limits, nodeTtlMs: 10_000 });
     const explained = { ...lender, ...own };
     const idle = { granted: 0, spent: 0, returned: 0 };
     const reply = await quota
@@ -261,7 +278,12 @@ describe("a loan is suggested", () => {
     const { emergency } = await quota.inspect(lender);
     const why = explainApp(
       explained,
-      { balances: await quota.inspect(lender), emergency: { active: emergency, leftMs: 0 }, level: 0, last: undefined },
+      {
+        balances: await quota.inspect(lender),
+        emergency: { active: emergency, leftMs: 0, burstsStopped: false },
+        level: 0,
+        last: undefined,
+      },
       limits,
     );
     const amount = Number(/lend it up to \d+ tokens?: tollgate borrow lender (\d+)\./.exec(why)?.[1] ?? 0);

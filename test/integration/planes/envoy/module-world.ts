@@ -1,15 +1,14 @@
-/** Starts a real Redis, a service, a backend whose responses are set by the request path, and an Envoy with the generated filter. */
+/** Starts a real Redis, a service, a backend whose responses are set by the request path, and an Envoy with the dynamic module. */
 import type { ServerResponse } from "node:http";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
 import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../../../support/envoy-process.js";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { startBackend } from "../../../support/http-backend.js";
-import { freePort } from "../../../support/ports.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../../../support/tcp-proxy.js";
 
-export interface LuaWorld {
+export interface ModuleWorld {
   envoy: EnvoyProcess;
   service: GatewayProcess;
   redis: RedisServer;
@@ -18,8 +17,8 @@ export interface LuaWorld {
   quota: Quota;
   /** The tokens that the store has recorded as spent by an app. */
   spent(app: string): Promise<number>;
-  /** The number of calls from Envoy to the service so far: syncs, and checks of single requests. */
-  calls(): Promise<{ syncs: number; checks: number }>;
+  /** The number of calls from Envoy to the service so far. */
+  calls(): Promise<number>;
   /** Responses to `/held`, which the backend leaves open until the test ends them. */
   held: ServerResponse[];
   stop(): Promise<void>;
@@ -31,11 +30,11 @@ interface WorldOptions extends Pick<StartEnvoyOptions, "edit" | "workers"> {
 }
 
 /** `apps` is the content of `apps: { … }`; `path` is the path of the only route. */
-export async function startLuaWorld(
+export async function startModuleWorld(
   apps: string,
   yaml = "",
   { path = "/", nodeTtlMs = 10_000, ...options }: WorldOptions = {},
-): Promise<LuaWorld> {
+): Promise<ModuleWorld> {
   const endings: (() => unknown)[] = [];
   const stop = async () => {
     for (const end of endings.splice(0).reverse()) await end();
@@ -58,23 +57,22 @@ export async function startLuaWorld(
       });
     });
     endings.push(() => backend.stop());
-    const listen = `127.0.0.1:${await freePort()}`;
     const common = `
 store: ${redis.url}
-cluster: { id: lua, node_ttl_ms: ${nodeTtlMs}, reconcile_interval_ms: 1000 }
+cluster: { id: module, node_ttl_ms: ${nodeTtlMs}, reconcile_interval_ms: 1000 }
 log: { level: warn }
 apps: { ${apps} }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: ${path}, upstream: backend }]
 ${yaml}`;
-    const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
+    const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
     endings.push(() => service.stop());
     const link = await startTcpProxy(Number(new URL(service.controlUrl).port));
     endings.push(() => link.stop());
     const services = [`127.0.0.1:${link.port}`];
     const envoy = await startEnvoy(common, {
       services,
-      envoyServices: [listen],
+      mode: "module",
       node: "envoy",
       workers: 1,
       ...options,
@@ -82,7 +80,7 @@ ${yaml}`;
     endings.push(() => envoy.stop());
     const store = createRedisStore(redis.url);
     endings.push(() => store.close());
-    const quota = createQuota(store, { id: "lua", capacity: 1_000_000, rate: 500_000, nodeTtlMs });
+    const quota = createQuota(store, { id: "module", capacity: 1_000_000, rate: 500_000, nodeTtlMs });
     return {
       envoy,
       service,
@@ -91,12 +89,10 @@ ${yaml}`;
       quota,
       held,
       stop,
-      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua/0}:app:${app}`, "spent")),
+      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{module/0}:app:${app}`, "spent")),
       async calls() {
-        const text = await envoy.admin("/stats?filter=tollgate_(control|envoy).upstream_rq_total");
-        const of = (cluster: string) =>
-          Number(new RegExp(`cluster.${cluster}.upstream_rq_total: (\\d+)`).exec(text)?.[1] ?? 0);
-        return { syncs: of("tollgate_control"), checks: of("tollgate_envoy") };
+        const text = await envoy.admin("/stats?filter=tollgate_control.upstream_rq_total");
+        return Number(/upstream_rq_total: (\d+)/.exec(text)?.[1] ?? 0);
       },
     };
   } catch (error) {

