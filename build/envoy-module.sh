@@ -5,9 +5,9 @@
 #   build/envoy-module.sh             .cache/envoy-module/release/libtollgate.so: optimised and stripped
 #   build/envoy-module.sh amd64       .cache/envoy-module/amd64/libtollgate.so: the same for x86-64; on another machine by a
 #   build/envoy-module.sh arm64       cross compiler, which build/ensure-tools.sh installs (gcc-aarch64-linux-gnu)
-#   build/envoy-module.sh undefined   .cache/envoy-module/undefined/libtollgate.so: ends Envoy at undefined behaviour
-#   build/envoy-module.sh address     .cache/envoy-module/address/libtollgate.so: with address checks. A released Envoy crashes when
-#                                     libasan is preloaded, so this one is for programs that load the module without Envoy
+#   build/envoy-module.sh checked     .cache/envoy-module/checked/libtollgate.so: ends Envoy at undefined behaviour, and at an access outside
+#                                     of a block of memory or to one that was released. The address sanitizer is not possible: a
+#                                     released Envoy crashes when libasan is preloaded
 # TOLLGATE_MODULE_CACHE=FOLDER builds everything in FOLDER instead of .cache.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,11 +25,15 @@ case "$(uname -m)" in
 esac
 target=$machine
 flags="-O2"
+guard="" # the allocator of "checked"
 case "$variant" in
   release) ;;
   amd64 | arm64) target=$variant ;;
-  undefined) flags="-O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined -static-libubsan" ;;
-  address) flags="-O1 -g -fno-omit-frame-pointer -fsanitize=address" ;;
+  checked)
+    flags="-O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined -static-libubsan"
+    for function in malloc calloc realloc free strndup; do flags="$flags -D$function=guarded_$function"; done
+    guard=$root/test/support/module/guarded-allocation.c
+    ;;
   *)
     echo "build/envoy-module.sh: unknown variant \"$variant\"" >&2
     exit 2
@@ -71,12 +75,14 @@ END
   mv "$new/lupa-$lupa/third-party/luajit21" "$luajit"
 fi
 
-newest() { find "$source" "$root/build/envoy-module.sh" "$luajit/src/libluajit.a" -type f -newer "$1" | head -n 1; }
+# shellcheck disable=SC2086 # empty or one word
+newest() { find "$source" $guard "$root/build/envoy-module.sh" "$luajit/src/libluajit.a" -type f -newer "$1" | head -n 1; }
 if [ ! -e "$folder/libtollgate.so" ] || [ -n "$(newest "$folder/libtollgate.so")" ]; then
   mkdir -p "$folder"
+  [ -z "$guard" ] || gcc -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -c -o "$folder/guard.o" "$guard"
   # shellcheck disable=SC2086 # one word per flag
   (cd "$source" && "${cross}gcc" -std=c11 $flags -Wall -Wextra -Werror -fPIC -fvisibility=hidden -ffile-prefix-map="$source"=. \
-    -I"$luajit/src" -shared -o "$folder/libtollgate.so.$$" *.c \
+    -I"$luajit/src" -shared -o "$folder/libtollgate.so.$$" *.c ${guard:+"$folder/guard.o"} \
     "$luajit/src/libluajit.a" -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,--build-id=none -static-libgcc -lm -ldl -pthread)
   case "$variant" in release | amd64 | arm64) "${cross}strip" "$folder/libtollgate.so.$$" ;; esac
   mv "$folder/libtollgate.so.$$" "$folder/libtollgate.so"

@@ -1,7 +1,6 @@
-/** Charges a transfer of unknown length while it runs: tokens are taken before the bytes that they pay for pass. */
-import { COST_EXCEEDS_CAPACITY } from "../core/codes.js";
-import { type CostProfile, countsRequests, countsResponses, price } from "../core/cost.js";
-import type { UnknownLength } from "../core/limits.js";
+/** The Node host of `engine/metering.ts`: takes tokens of the limiter, with a promise for those that it has to wait for. */
+import { type CostProfile, countsRequests, countsResponses } from "../core/cost.js";
+import { dueTokens, isMetered, type Metering, newMetering, nextTake, pauseMs, REFUSED } from "../engine/metering.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
 import type { Decision, LimiterObserver } from "./limiter-contract.js";
@@ -28,35 +27,21 @@ export interface MeterLimiter {
   observer: Pick<LimiterObserver, "transferLimited">;
 }
 
-/** With "delay", refused tokens are requested again after their Retry-After, within these bounds. */
-const SHORTEST_PAUSE_MS = 10;
-const LONGEST_PAUSE_MS = 1_000;
-/** Share of the burst that is taken at once at most, so that a bucket that others use as well is sufficient. */
-const LARGEST_SHARE = 0.25;
-
 /** Whether the exchange is charged while it runs. */
-export function isMetered(account: LimiterAccount, decision: Decision): boolean {
-  const { unknownLength = "charge", dryRun } = account.limits;
-  return unknownLength !== "charge" && !dryRun && profileOf(account, decision).bandwidth > 0;
+export function isMeteredExchange(account: LimiterAccount, decision: Decision): boolean {
+  return isMetered(account.limits, profileOf(account, decision));
 }
 
 function profileOf({ limits }: LimiterAccount, { profile }: Decision): CostProfile {
   return profile ?? limits.profile;
 }
 
-/**
- * One per exchange or connection, for all its directions of unknown length. Tokens are taken for each complete quantum; the
- * last one, which is incomplete, is charged by the settlement. A small body is therefore never delayed or aborted.
- */
+/** One per exchange or connection, for all its directions of unknown length. */
 export class Meter {
-  /** Tokens taken, in addition to the cost of the decision. */
-  taken = 0;
   /** Bytes are held back until `paid` or `refused` is called. */
   waiting = false;
-  private bytes: number;
   private closed = false;
-  private delayed = false;
-  private progressMs = 0;
+  private readonly metering: Metering;
   private cancelRetry: (() => void) | undefined;
 
   constructor(
@@ -66,7 +51,12 @@ export class Meter {
   ) {
     const account = limiter.account(decision.app);
     const isCounted = account !== undefined && countsRequests(profileOf(account, decision));
-    this.bytes = isCounted ? transfer.knownBytes : 0;
+    this.metering = newMetering(isCounted ? transfer.knownBytes : 0);
+  }
+
+  /** Tokens taken, in addition to the cost of the decision. */
+  get taken(): number {
+    return this.metering.taken;
   }
 
   /**
@@ -79,11 +69,11 @@ export class Meter {
       const counts = direction === "request" ? countsRequests : countsResponses;
       if (!counts(profileOf(payer, this.decision))) return true;
     }
-    this.bytes += bytes;
+    this.metering.bytes += bytes;
     if (this.closed || this.waiting) return this.closed;
     const account = this.unpaidAccount();
     if (account === undefined) return true;
-    this.progressMs = this.limiter.clock.now();
+    this.metering.progressMs = this.limiter.clock.now();
     return this.pay(account);
   }
 
@@ -97,27 +87,27 @@ export class Meter {
   /** The account, if it has to pay for more quanta. */
   private unpaidAccount(): LimiterAccount | undefined {
     const account = this.limiter.account(this.decision.app);
-    return account !== undefined && isMetered(account, this.decision) && this.due(account) > 0 ? account : undefined;
+    return account !== undefined && isMeteredExchange(account, this.decision) && this.due(account) > 0
+      ? account
+      : undefined;
   }
 
   private due(account: LimiterAccount): number {
-    const profile = profileOf(account, this.decision);
-    const whole = Math.floor(this.bytes / profile.quantum) * profile.quantum;
-    return price(profile, this.decision.method, whole) - this.decision.cost - this.taken;
+    const { method, cost } = this.decision;
+    return dueTokens(this.metering, { method, cost, profile: profileOf(account, this.decision) });
   }
 
   private pay(first: LimiterAccount): boolean {
     let account: LimiterAccount | undefined = first;
     while (account !== undefined) {
-      const largest = Math.max(Math.floor(account.sync.limit * LARGEST_SHARE), 1);
-      const made = this.limiter.take(this.decision.app, Math.min(this.due(account), largest));
+      const made = this.limiter.take(this.decision.app, nextTake(this.due(account), account.sync.limit));
       if (made instanceof Promise || !made.allowed) {
         this.waiting = true;
         void Promise.resolve(made).then((decision) => this.decided(decision));
         return false;
       }
-      this.taken += made.cost;
-      this.progressMs = this.limiter.clock.now();
+      this.metering.taken += made.cost;
+      this.metering.progressMs = this.limiter.clock.now();
       account = this.unpaidAccount();
     }
     return true;
@@ -129,27 +119,23 @@ export class Meter {
       return;
     }
     if (decision.allowed) {
-      this.taken += decision.cost;
-      this.progressMs = this.limiter.clock.now();
+      this.metering.taken += decision.cost;
+      this.metering.progressMs = this.limiter.clock.now();
       this.again();
       return;
     }
-    const left = this.progressMs + this.transfer.patienceMs - this.limiter.clock.now();
-    if (this.policy() === "cut" || left <= 0) {
+    const { metering } = this;
+    const wasDelayed = metering.delayed;
+    const policy = this.limiter.account(this.decision.app)?.limits.unknownLength;
+    const patience = { now: this.limiter.clock.now(), patienceMs: this.transfer.patienceMs };
+    const retryMs = pauseMs(metering, policy, decision, patience);
+    if (retryMs === REFUSED) {
       this.limiter.observer.transferLimited?.(this.decision, "aborted");
       this.transfer.refused(decision);
       return;
     }
-    if (!this.delayed) this.limiter.observer.transferLimited?.(this.decision, "delayed");
-    this.delayed = true;
-    // A retry takes less if the capacity was reduced meanwhile.
-    const retryMs = decision.code === COST_EXCEEDS_CAPACITY ? 0 : decision.retryAfterMs;
-    const pauseMs = Math.min(Math.max(retryMs, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS, left);
-    this.cancelRetry = this.limiter.clock.after(pauseMs, () => this.again());
-  }
-
-  private policy(): UnknownLength | undefined {
-    return this.limiter.account(this.decision.app)?.limits.unknownLength;
+    if (!wasDelayed) this.limiter.observer.transferLimited?.(this.decision, "delayed");
+    this.cancelRetry = this.limiter.clock.after(retryMs, () => this.again());
   }
 
   private again(): void {

@@ -4,17 +4,7 @@ import { type SocketWorld, startSocketWorld } from "../scenarios/socket-world.js
 import { playSockets, socketActs } from "../scenarios/sockets.js";
 import { describeEnvoy } from "../support/envoy-binary.js";
 
-/** Scenarios in which Envoy differs, and why. `envoy-sockets.test.ts` tests its behaviour. */
-const otherwise = new Map([
-  ["several pods, and one that is gone", "Envoy dials the pod of the slot or none: the client is asked to come again"],
-]);
-
 describeEnvoy("Node gateway and Envoy", () => {
-  it("admit WebSockets alike, with known exceptions", () => {
-    const names = socketActs.flatMap(({ scenarios }) => scenarios.map(([name]) => name));
-    expect([...otherwise.keys()].filter((name) => !names.includes(name))).toEqual([]);
-  });
-
   describe.each(socketActs)("$name", ({ world: options, scenarios }) => {
     const worlds: SocketWorld[] = [];
     beforeAll(async () => {
@@ -22,7 +12,7 @@ describeEnvoy("Node gateway and Envoy", () => {
     }, 180_000);
     afterAll(() => Promise.all(worlds.map((world) => world.stop())));
 
-    it.each(scenarios.filter(([name]) => !otherwise.has(name)))(
+    it.each(scenarios)(
       "admit WebSockets alike: %s",
       async (_name, play) => {
         const [onEnvoy, onNode] = await Promise.all(worlds.map((world) => playSockets(world, play)));

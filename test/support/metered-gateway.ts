@@ -17,23 +17,30 @@ export const RATE = 10;
 
 const CLUSTER = { id: "metered", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3_600_000 };
 
-export interface MeteredGateway {
+/** The gateway, or another data plane of such an app. */
+export interface MeteredPlane {
   readonly port: number;
-  readonly lines: Record<string, unknown>[];
-  /** Transfers that were delayed and aborted, from the metrics. */
-  limited(): Record<string, number>;
   /** Adds this many tokens to the bucket, by advancing the store's clock. */
   refill(tokens: number): void;
-  /** Closes the gateway and returns what the app was charged in total, less refunds. */
+  /** Closes the plane and returns what the app was charged in total, less refunds. */
   charged(): Promise<number>;
   stop(): Promise<void>;
 }
 
-export interface MeteredGatewayOptions {
+export interface MeteredGateway extends MeteredPlane {
+  readonly lines: Record<string, unknown>[];
+  /** Transfers that were delayed and aborted, from the metrics. */
+  limited(): Record<string, number>;
+}
+
+export interface MeteredPlaneOptions {
   target: string;
   policy: UnknownLength;
   dryRun?: boolean;
   bodyIdleMs?: number;
+}
+
+export interface MeteredGatewayOptions extends MeteredPlaneOptions {
   tls?: SecureServerOptions;
 }
 

@@ -1,5 +1,7 @@
 /** The functions of the module (`module/*.c`) that Lua calls, with types. All belong to the Lua state that calls them. */
+import { splitText } from "../../core/platform.js";
 import type { Several } from "../../engine/host.js";
+import { luaString } from "../lua/library.js";
 
 interface CharPointer {
   readonly __chars: never;
@@ -67,20 +69,32 @@ interface Library {
   tollgate_attribute(this: void, state: State, attribute: number): number;
   tollgate_route_text(this: void, state: State, key: string, size: number): number;
   tollgate_choose_host(this: void, state: State, host: string, size: number): number;
+  /** The response begins a WebSocket: frames.c. */
+  tollgate_websocket(this: void, state: State): void;
+  tollgate_meter(this: void, state: State, ways: number, known: number): void;
+  tollgate_metered(this: void, state: State): number;
+  tollgate_due_at(this: void, state: State, bytes: number): void;
+  tollgate_most_request_bytes(this: void, state: State, bytes: number): void;
   tollgate_log(this: void, level: number, text: string, size: number): void;
   tollgate_reply(this: void, state: State): void;
   tollgate_reply_header(this: void, state: State, name: string, size: number, value: string, length: number): void;
   tollgate_reply_body(this: void, state: State, status: number, body: string, size: number): void;
   tollgate_error_reply(this: void, state: State, status: number, body: string, size: number): void;
 
-  // Messages between workers and the main thread: node.c.
+  // Whether a pod can be reached: dial.c.
+  tollgate_dial(this: void, state: State, address: string, size: number): number;
+  tollgate_dialed(this: void, state: State, dialed: number): number;
+  tollgate_hang_up(this: void, state: State, dialed: number): void;
+
+  // Messages between workers and the main thread: node.c and waiters.c.
   tollgate_tell(this: void, state: State, text: string, size: number): number;
   tollgate_message(this: void, state: State): number;
   tollgate_wait(this: void, state: State): number;
   tollgate_answer(this: void, state: State, waiter: number, text: string, size: number): number;
   tollgate_answered(this: void, state: State): number;
   tollgate_keep(this: void, state: State): number;
-  tollgate_close(this: void, state: State, stream: number): void;
+  tollgate_kept(this: void, state: State): number;
+  tollgate_close(this: void, state: State, stream: number, code: number): void;
   tollgate_alarm(this: void, state: State, milliseconds: number): void;
   tollgate_tick_workers(this: void, state: State): void;
   tollgate_left(this: void, state: State): void;
@@ -119,10 +133,10 @@ declare const _G: {
     running(this: void): Thread;
   };
 };
+declare function error(this: void, message: string): never;
 declare function require(this: void, module: "ffi"): Ffi;
 
-const ffi = require("ffi");
-ffi.cdef(`
+const DECLARATIONS = `
 struct tollgate_state { const char *data; int size; double number; };
 int tollgate_get(struct tollgate_state *, const char *, size_t);
 int tollgate_set_text(struct tollgate_state *, const char *, size_t, const char *, size_t, double, int);
@@ -145,25 +159,46 @@ void tollgate_remove_header(struct tollgate_state *, int, const char *, size_t);
 int tollgate_attribute(struct tollgate_state *, int);
 int tollgate_route_text(struct tollgate_state *, const char *, size_t);
 int tollgate_choose_host(struct tollgate_state *, const char *, size_t);
+void tollgate_websocket(struct tollgate_state *);
+void tollgate_meter(struct tollgate_state *, int, double);
+double tollgate_metered(struct tollgate_state *);
+void tollgate_due_at(struct tollgate_state *, double);
+void tollgate_most_request_bytes(struct tollgate_state *, double);
 void tollgate_log(int, const char *, size_t);
 void tollgate_reply(struct tollgate_state *);
 void tollgate_reply_header(struct tollgate_state *, const char *, size_t, const char *, size_t);
 void tollgate_reply_body(struct tollgate_state *, int, const char *, size_t);
 void tollgate_error_reply(struct tollgate_state *, int, const char *, size_t);
+int tollgate_dial(struct tollgate_state *, const char *, size_t);
+int tollgate_dialed(struct tollgate_state *, int);
+void tollgate_hang_up(struct tollgate_state *, int);
 int tollgate_tell(struct tollgate_state *, const char *, size_t);
 int tollgate_message(struct tollgate_state *);
 double tollgate_wait(struct tollgate_state *);
 int tollgate_answer(struct tollgate_state *, double, const char *, size_t);
 int tollgate_answered(struct tollgate_state *);
 double tollgate_keep(struct tollgate_state *);
-void tollgate_close(struct tollgate_state *, double);
+double tollgate_kept(struct tollgate_state *);
+void tollgate_close(struct tollgate_state *, double, int);
 void tollgate_alarm(struct tollgate_state *, double);
 void tollgate_tick_workers(struct tollgate_state *);
 void tollgate_left(struct tollgate_state *);
 double tollgate_call(struct tollgate_state *, const char *, size_t, const char *, size_t, const char *, size_t, double);
-`);
+`;
 
+const ffi = require("ffi");
+ffi.cdef(DECLARATIONS);
 export const lib = ffi.load(_G.tollgate_library);
+requireFunctions(lib as unknown as { [name: string]: unknown });
+
+/** A library of another version has other functions: then the script does not load, instead of failing for requests. */
+function requireFunctions(functions: { [name: string]: unknown }): void {
+  for (const line of splitText(DECLARATIONS, "\n")) {
+    const name = luaString.match(line, "(tollgate_[%w_]+)%(");
+    // A function that the library does not have cannot be read: that is an error.
+    if (name !== undefined && functions[name] === undefined) error(name);
+  }
+}
 export const state = ffi.cast("struct tollgate_state *", _G.tollgate_state);
 export const coroutine = _G.coroutine;
 

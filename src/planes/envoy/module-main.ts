@@ -1,21 +1,24 @@
 /** The functions that Envoy's module calls, in the Lua states of the main thread and of the workers. */
-import type { EnvoyModuleOptions } from "../../config/options/plane-options.js";
+import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { seedRandom } from "../lua/random-seed.js";
 import { leaveEnvoy, retire, startMainThread, woken } from "./main-thread/main-thread.js";
 import { replied } from "./main-thread/service-calls.js";
 import { envoy } from "./module-state.js";
 import { tickWorker } from "./worker/host.js";
-import { onEnd, onRequest, onResponse, startWorker } from "./worker/worker.js";
+import { onLate } from "./worker/upgrade.js";
+import { onBytes, onEnd, onRequest, onResponse, startWorker } from "./worker/worker.js";
 
 /** Rendered before the script, in the same file. */
-declare const tollgateOptions: EnvoyModuleOptions;
+declare const tollgateOptions: EnvoyOptions;
 /** The module calls the global functions of these names. */
 declare const _G: {
   tollgate_main: (this: void) => void;
   tollgate_worker: (this: void) => void;
   tollgate_request: typeof onRequest;
   tollgate_response: typeof onResponse;
+  tollgate_late: typeof onLate;
+  tollgate_bytes: typeof onBytes;
   tollgate_end: typeof onEnd;
   tollgate_tick: typeof tickWorker;
   tollgate_wake: typeof woken;
@@ -45,6 +48,8 @@ _G.tollgate_worker = () => {
 };
 _G.tollgate_request = onRequest;
 _G.tollgate_response = onResponse;
+_G.tollgate_late = onLate;
+_G.tollgate_bytes = onBytes;
 _G.tollgate_end = onEnd;
 _G.tollgate_tick = tickWorker;
 _G.tollgate_wake = woken;

@@ -1,5 +1,5 @@
 /** The options of Envoy's module in this Lua state. */
-import type { EnvoyModuleOptions } from "../../config/options/plane-options.js";
+import type { EnvoyOptions } from "../../config/options/plane-options.js";
 
 /** Filled when the state starts. */
-export const envoy = {} as { options: EnvoyModuleOptions };
+export const envoy = {} as { options: EnvoyOptions };

@@ -1,10 +1,6 @@
 /** Upgrade requests, as both Lua planes read them. */
 import { luaString } from "./library.js";
 
-export function trimmed(text: string): string {
-  return luaString.match(text, "^%s*(.-)%s*$") ?? "";
-}
-
 /** `protocol` in lower case. A version, as in `name/1`, need not be listed. */
 export function isListed(protocol: string, listed: string[]): boolean {
   const name = luaString.match(protocol, "^[^/]*") ?? "";

@@ -1,5 +1,5 @@
 /** The main thread: handles what workers tell it, sends messages, and ticks. */
-import { splitText } from "../../../core/platform.js";
+import { splitText, storedNumber } from "../../../core/platform.js";
 import { activate } from "../../../engine/node.js";
 import { nowMs, running } from "../../lua/host.js";
 import { leave } from "../../lua/http/leaving.js";
@@ -8,13 +8,14 @@ import { worker } from "../../lua/http/state.js";
 import { runSyncs, wake } from "../../lua/http/syncer.js";
 import { sweepValues } from "../../lua/http/value-sweep.js";
 import { pcall } from "../../lua/library.js";
-import { ANSWERED, ENDED, HOLD, LOST, LOW, RELEASE, SLOT, UNREACHED, USED, WAIT } from "../messages.js";
+import { ANSWERED, ENDED, HOLD, LOST, LOW, PAUSE, RELEASE, SLOT, UNREACHED, USED, WAIT } from "../messages.js";
 import { lib, logError, resultText, state } from "../module-api.js";
 import { envoy } from "../module-state.js";
 import { attributeReader } from "../worker/request.js";
 import { mainHost } from "./host.js";
-import { callsLost } from "./service-calls.js";
-import { handOverSockets, leaveSockets, startPlacing, takeOver, takeRelease } from "./socket-messages.js";
+import { endPauses, startPause } from "./pauses.js";
+import { callsLost, giveUpLateCalls } from "./service-calls.js";
+import { closeSockets, handOverSockets, leaveSockets, startPlacing, takeOver, takeRelease } from "./socket-messages.js";
 import { beginSockets, connectionEnded, podAnswered, podUnreached } from "./sockets.js";
 import { after, runTimers, start } from "./tasks.js";
 import { accountOfId, handOver, startWaiting } from "./waiting.js";
@@ -45,7 +46,8 @@ function readMessage(this: void, text: string): void {
   const words = splitText(text, " ");
   const kind = words[0];
   if (kind === WAIT) startWaiting(words);
-  else if (kind === LOST) callsLost();
+  else if (kind === PAUSE) startPause(words);
+  else if (kind === LOST) callsLost(storedNumber(words[1] ?? false, 0));
   else if (kind === SLOT) startPlacing(words);
   else if (kind === ANSWERED) podAnswered(words[1] ?? "");
   else if (kind === UNREACHED) podUnreached(words[1] ?? "");
@@ -69,6 +71,7 @@ function tick(this: void): void {
   // Workers of an earlier configuration may still settle exchanges of former apps.
   for (const account of worker.accounts) if (account.leaving) activate(account.node, account);
   sweepValues(nowMs());
+  giveUpLateCalls();
   runSyncs();
 }
 
@@ -77,6 +80,7 @@ const exit = { begun: false };
 /** Envoy exits, and workers reset new requests. All slots and tokens are returned; Envoy waits for it, but not long. */
 export function leaveEnvoy(this: void): void {
   exit.begun = true;
+  closeSockets();
   readMessages();
   start(() => {
     const [fine, problem] = pcall(leaveAll);
@@ -93,5 +97,6 @@ function leaveAll(this: void): void {
 
 export function retire(this: void): void {
   handOver();
+  endPauses();
   handOverSockets();
 }

@@ -10,6 +10,8 @@ import { continueTask } from "./tasks.js";
 
 interface Call {
   task: Thread;
+  /** When Envoy gives it up. */
+  deadline: number;
   reply: ServiceReply;
 }
 
@@ -62,7 +64,7 @@ function callOnce(path: string, body: string, deadlineMs: number): ServiceReply 
   const milliseconds = Math.max(Math.floor(deadlineMs), 1);
   const id = lib.tollgate_call(state, cluster, cluster.length, path, path.length, body, body.length, milliseconds);
   if (id === 0) return reply;
-  calls.open[id] = { task: coroutine.running(), reply };
+  calls.open[id] = { task: coroutine.running(), deadline: systemNowMs() + milliseconds, reply };
   calls.ids.push(id);
   coroutine.yield();
   return reply;
@@ -88,12 +90,27 @@ function forget(id: number): void {
   calls.ids = others;
 }
 
-/** Envoy has dropped all calls, because the listener that made them was replaced. */
-export function callsLost(): void {
+/** Calls of one configuration, at most; also in tollgate.h. */
+const CALLS_OF_CONFIG = 4294967296;
+
+/** Envoy has dropped all calls of a configuration, because the listener that made them was replaced. */
+export function callsLost(configuration: number): void {
+  endCalls("the listener was replaced", (id) => Math.floor(id / CALLS_OF_CONFIG) === configuration);
+}
+
+/** Envoy ends calls in time. If it does not, the node must not wait for ever. */
+const PATIENCE_MS = 1000;
+
+export function giveUpLateCalls(): void {
+  const now = systemNowMs();
+  endCalls("no reply in time", (_id, { deadline }) => now > deadline + PATIENCE_MS);
+}
+
+function endCalls(problem: string, isOver: (this: void, id: number, call: Call) => boolean): void {
   for (const id of calls.ids) {
     const call = calls.open[id];
-    if (call !== undefined) {
-      call.reply.problem = "the listener was replaced";
+    if (call !== undefined && isOver(id, call)) {
+      call.reply.problem = problem;
       forget(id);
       continueTask(call.task);
     }

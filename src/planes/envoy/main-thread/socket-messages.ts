@@ -6,26 +6,19 @@ import { type EndedSlot, queueRelease, releasesLeft } from "../../../engine/slot
 import { countSlot, podCountKey } from "../../../engine/slots/without-store.js";
 import { nowMs } from "../../lua/host.js";
 import { worker } from "../../lua/http/state.js";
-import { luaString, luaTable } from "../../lua/library.js";
+import { luaString, luaTable, pcall } from "../../lua/library.js";
 import { makeCalls } from "../../lua/sockets/keeper-calls.js";
 import { slotHome } from "../../lua/sockets/state.js";
-import { HOLD, PLACED, REFUSED, RELEASE } from "../messages.js";
-import { lib, state } from "../module-api.js";
-import {
-  abandon,
-  type EnvoyRoute,
-  type EnvoySlot,
-  endConnection,
-  newSlot,
-  openOn,
-  placeSlot,
-  sockets,
-} from "./sockets.js";
+import { FAILED, GOING_AWAY, HOLD, PLACED, REFUSED, RELEASE } from "../messages.js";
+import { lib, logError, state } from "../module-api.js";
+import { newUpgrade, place, type Upgrade } from "./placing.js";
+import { endChecks } from "./pod-checks.js";
+import { abandon, type EnvoyRoute, endConnection, newSlot, openOn, sockets } from "./sockets.js";
 import { runAll, sleepMs, start } from "./tasks.js";
 
-/** Upgrades that wait for the service. */
+/** Upgrades that wait for the service or for a pod. */
 interface Asked {
-  slot: EnvoySlot;
+  upgrade: Upgrade;
   words: string[];
 }
 
@@ -53,25 +46,36 @@ export function startPlacing(words: string[]): void {
     answer(waiter, [REFUSED, "no_connections", "0"]);
     return;
   }
-  const slot = newSlot(route, words[3]!, orEmpty(words[4]), storedNumber(words[2] ?? false, -1));
-  const one: Asked = { slot, words };
+  const stream = storedNumber(words[2] ?? false, -1);
+  const upgrade = newUpgrade(route, words[3]!, orEmpty(words[4]), stream, words[5] === "1");
+  const one: Asked = { upgrade, words };
   asked.list.push(one);
   start(() => {
-    const { pod, code, retryAfterSeconds } = placeSlot(slot, words[5] === "1");
+    const [fine, placement] = pcall(place, upgrade);
     const others: Asked[] = [];
     for (const other of asked.list) if (other !== one) others.push(other);
     asked.list = others;
-    if (pod === undefined) answer(waiter, [REFUSED, code, wholeText(Math.ceil(retryAfterSeconds))]);
+    if (!fine) {
+      // The client must not wait for ever.
+      logError(`tollgate: ${placement}`);
+      abandon(upgrade.slot);
+      answer(waiter, [FAILED, "plane_error"]);
+      return;
+    }
+    const { pod, problem, code, retryAfterSeconds } = placement;
+    if (problem !== "") answer(waiter, [FAILED, problem]);
+    else if (pod === undefined) answer(waiter, [REFUSED, code, wholeText(Math.ceil(retryAfterSeconds))]);
     // If the request is gone, nobody else ends the connection.
-    else if (!answer(waiter, [PLACED, pod, slot.connection, orNone(code)])) endConnection(slot);
+    else if (!answer(waiter, [PLACED, pod, upgrade.slot.connection, orNone(code)])) endConnection(upgrade.slot);
   });
 }
 
 /** All connections, releases and upgrades that wait: the main thread that replaces this one continues with them. */
 export function handOverSockets(): void {
   sockets.retired = true;
-  for (const { slot, words } of asked.list) {
-    abandon(slot);
+  endChecks();
+  for (const { upgrade, words } of asked.list) {
+    abandon(upgrade.slot);
     tell(words);
   }
   for (const route of sockets.routes) {
@@ -86,27 +90,34 @@ export function handOverSockets(): void {
   }
 }
 
-/** Envoy exits: all connections are closed, and their slots released. In a task. */
-export function leaveSockets(): void {
-  sockets.retired = true;
-  for (const { slot } of asked.list) abandon(slot);
-  runAll(leaveRoute, sockets.routes);
+/** Envoy exits: clients learn it before their streams are settled. */
+export function closeSockets(): void {
+  for (const { upgrade } of asked.list) lib.tollgate_close(state, upgrade.stream, GOING_AWAY);
+  for (const route of sockets.routes) {
+    for (const { stream } of openOn(route)) lib.tollgate_close(state, stream, GOING_AWAY);
+  }
 }
 
-/** How often it looks whether releases have been answered. */
-const RELEASE_POLL_MS = 10;
-
-function leaveRoute(this: void, route: EnvoyRoute): void {
-  const { keeper } = route;
-  for (const slot of openOn(route)) {
-    lib.tollgate_close(state, slot.stream);
-    endConnection(slot);
-  }
+/** All slots are released. In a task. */
+export function leaveSockets(): void {
+  sockets.retired = true;
+  for (const { upgrade } of asked.list) abandon(upgrade.slot);
   const until = nowMs() + worker.options.timeoutMs;
+  runAll((route) => leaveRoute(route, until), sockets.routes);
+  // Envoy must not exit before the close frames are sent.
+  while (lib.tollgate_kept(state) > 0 && nowMs() < until) sleepMs(LEAVE_POLL_MS);
+}
+
+/** How often it looks whether releases have been answered, and connections closed. */
+const LEAVE_POLL_MS = 10;
+
+function leaveRoute(route: EnvoyRoute, until: number): void {
+  const { keeper } = route;
+  for (const slot of openOn(route)) endConnection(slot);
   while (releasesLeft(keeper.releases) > 0 && !keeper.contact.away && nowMs() < until) {
     keeper.releasesFailed = false;
     makeCalls(route);
-    if (releasesLeft(keeper.releases) > 0) sleepMs(RELEASE_POLL_MS);
+    if (releasesLeft(keeper.releases) > 0) sleepMs(LEAVE_POLL_MS);
   }
 }
 
@@ -132,6 +143,7 @@ export function takeOver(words: string[]): void {
   slot.answered = isSet(3);
   slot.slotless = isSet(4);
   slot.ended = false;
+  slot.placed = true;
   slot.calledAt = nowMs();
   const early = sockets.early[slot.connection];
   if (early !== undefined) slot.answered = true;

@@ -1,35 +1,20 @@
 /** Upgraded connections of all workers: the main thread takes, renews and releases their slots. */
-import type { EnvoyModuleSocketRoute } from "../../../config/options/plane-options.js";
-import { STORE_UNAVAILABLE } from "../../../core/codes.js";
-import { isLiftedByDryRun } from "../../../core/refusals.js";
-import { knownNodes } from "../../../engine/node.js";
-import { candidatePods, NO_CONNECTIONS, newSlotAdmission, releaseOnAll } from "../../../engine/slots/admission.js";
-import { NOT_CONFIGURED, UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
+import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
+import { releaseOnAll } from "../../../engine/slots/admission.js";
+import { UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
 import { allHeld, appendHeld, type HeldList, newHeldList, removeHeld } from "../../../engine/slots/held.js";
 import { beatMs, endSlot, newKeeperState, type SlotEvents, slotBeat } from "../../../engine/slots/keeper.js";
-import {
-  type AdmissionTimes,
-  countSlot,
-  newSlotCounters,
-  placeWithoutStore,
-  refusalWithoutStore,
-} from "../../../engine/slots/without-store.js";
+import { type AdmissionTimes, countSlot, newSlotCounters } from "../../../engine/slots/without-store.js";
 import { nowMs, running } from "../../lua/host.js";
-import { firstNode, worker } from "../../lua/http/state.js";
+import { worker } from "../../lua/http/state.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { processId } from "../../lua/node-name.js";
-import { askForSlot, newConnection } from "../../lua/sockets/asking.js";
-import {
-  countSlotDecision,
-  countSlotRefusal,
-  countSlots,
-  SLOTS_LOST,
-  SLOTS_RECLAIMED,
-} from "../../lua/sockets/counters.js";
+import { countSlots, SLOTS_LOST, SLOTS_RECLAIMED } from "../../lua/sockets/counters.js";
 import { callSoon, MAX_RECLAIM_CALLS, makeCalls, RENEWALS_PER_CALL } from "../../lua/sockets/keeper-calls.js";
-import { isDown, podFailed, podSucceeded } from "../../lua/sockets/pods.js";
+import { podFailed, podSucceeded } from "../../lua/sockets/pods.js";
 import { inheritIncarnation } from "../../lua/sockets/slot-calls.js";
 import { type PlaneSlot, type SlotRoute, slotHome } from "../../lua/sockets/state.js";
+import { TRY_AGAIN_LATER, UPSTREAM_TIMEOUT } from "../messages.js";
 import { lib, state } from "../module-api.js";
 import { envoy } from "../module-state.js";
 import { after, start } from "./tasks.js";
@@ -38,10 +23,12 @@ export interface EnvoySlot extends PlaneSlot<EnvoySlot> {
   on: EnvoyRoute;
   /** By which its stream can be closed. */
   stream: number;
+  /** Its worker was told its pod. */
+  placed: boolean;
 }
 
 export interface EnvoyRoute extends SlotRoute<EnvoySlot> {
-  options: EnvoyModuleSocketRoute;
+  options: EnvoySocketRoute;
   /** Connections that are open without a slot. The keeper does not know them. */
   slotless: HeldList<EnvoySlot>;
 }
@@ -94,7 +81,7 @@ function newProxyId(): string {
   return luaString.format("%s.%d-%.0f%04x", name, processId(), Math.floor(nowMs()), luaMath.random(0, 65535));
 }
 
-function addRoute(options: EnvoyModuleSocketRoute): void {
+function addRoute(options: EnvoySocketRoute): void {
   const { name, leaseMs } = options;
   const times: AdmissionTimes = {};
   const keeper = newKeeperState<EnvoySlot>(
@@ -143,12 +130,13 @@ function slotEvents(route: string): SlotEvents<EnvoySlot> {
     closed(slot, code) {
       countSlot(slot.on.counts, slot, -1);
       if (worker.byId[slot.app]?.limits.dryRun === true) {
-        holdSlotless(slot);
+        keepWithoutSlot(slot);
         return;
       }
       logWarning(`tollgate: a connection lost its slot and is closed: ${slot.pod} ${code}`);
       forget(slot);
-      lib.tollgate_close(state, slot.stream);
+      // If it is still being placed, it is refused.
+      if (slot.placed) lib.tollgate_close(state, slot.stream, TRY_AGAIN_LATER);
     },
     recoveryEnded() {},
   };
@@ -164,7 +152,7 @@ function beat(this: void): void {
   for (const route of sockets.routes) start(() => makeCalls(route));
 }
 
-function soon(route: EnvoyRoute): void {
+export function soon(route: EnvoyRoute): void {
   callSoon(route, () => makeCalls(route));
 }
 
@@ -176,7 +164,7 @@ function closeSilent(): void {
       if (!slot.answered && slot.calledAt < before) {
         podFailed(route.options, slot.pod);
         slot.calledAt = nowMs();
-        lib.tollgate_close(state, slot.stream);
+        lib.tollgate_close(state, slot.stream, UPSTREAM_TIMEOUT);
       }
     }
   }
@@ -205,65 +193,33 @@ export function newSlot(on: EnvoyRoute, app: string, client: string, stream: num
     answered: false,
     slotless: false,
     stream,
+    placed: false,
   };
 }
 
-/** What was decided about an upgrade: a pod, or the code of the refusal. */
-export interface Placement {
-  pod: string | undefined;
-  /** Of the refusal, or of the one that a dry run lifts. */
-  code: string;
-  retryAfterSeconds: number;
+/** The connection is admitted, with a slot if `leased`; without the store, admission has counted it. */
+export function holdSlot(slot: EnvoySlot, leased: boolean): void {
+  slot.leased = leased;
+  slot.inStore = leased;
+  slot.ended = false;
+  appendHeld(slot.on.keeper.held, slot);
+  if (leased) countSlot(slot.on.counts, slot, 1);
+  begin(slot);
 }
 
-/** Takes a slot, and holds it. In a task. */
-export function placeSlot(slot: EnvoySlot, dryRun: boolean): Placement {
-  const { on } = slot;
-  const pods = candidatePods(on.options.pods, slotHome.turn, "", isDown);
-  slotHome.turn = slotHome.turn + 1;
-  const started = nowMs();
-  const admission = newSlotAdmission(slot.app, pods, started, worker.options.timeoutMs);
-  admission.client = slot.client;
-  const reply = askForSlot(slot, admission, () => soon(on));
-  const placement: Placement = { pod: undefined, code: STORE_UNAVAILABLE, retryAfterSeconds: 0 };
-  if (reply === undefined) {
-    const { app, client } = slot;
-    const { options: limits, counts: counters } = on;
-    const liveNodes = knownNodes(firstNode());
-    const asked = { counters, limits, route: limits.name, app, client, pods, liveNodes, workers: 1 };
-    placement.pod = placeWithoutStore(asked, nowMs());
-    if (placement.pod === undefined) placement.code = refusalWithoutStore(asked);
-  } else if (reply.outcome === NOT_CONFIGURED) placement.code = NO_CONNECTIONS;
-  else {
-    placement.code = reply.code;
-    placement.retryAfterSeconds = reply.retryAfterSeconds;
-    if (reply.allowed) placement.pod = reply.pod;
-  }
-  const slotless = placement.pod === undefined && dryRun && isLiftedByDryRun(placement.code);
-  countSlotDecision(started);
-  if (placement.pod === undefined) countSlotRefusal(placement.code, slotless);
-  else placement.code = "";
-  if (slotless) placement.pod = pods[0]!;
-  if (placement.pod === undefined) return placement;
-  slot.pod = placement.pod;
-  slot.calledAt = nowMs();
+/** From now on its pod is expected to answer. */
+function begin(slot: EnvoySlot): void {
   sockets.calling = sockets.calling + 1;
-  if (slotless || reply === undefined) slot.connection = newConnection();
-  if (slotless) holdSlotless(slot);
-  else {
-    slot.leased = reply !== undefined;
-    slot.inStore = slot.leased;
-    slot.ended = false;
-    appendHeld(on.keeper.held, slot);
-    // Admission without the store has counted it.
-    if (slot.leased) countSlot(on.counts, slot, 1);
-  }
   sockets.byConnection[slot.connection] = slot;
-  return placement;
 }
 
-/** The connection is open without a slot, because of a dry run. */
-function holdSlotless(slot: EnvoySlot): void {
+/** The connection is admitted without a slot, because of a dry run. */
+export function holdWithoutSlot(slot: EnvoySlot): void {
+  keepWithoutSlot(slot);
+  begin(slot);
+}
+
+function keepWithoutSlot(slot: EnvoySlot): void {
   slot.slotless = true;
   slot.ended = false;
   appendHeld(slot.on.slotless, slot);
@@ -289,10 +245,11 @@ function forget(slot: EnvoySlot): void {
   if (!slot.answered) sockets.calling = sockets.calling - 1;
 }
 
-/** The request ended while its slot was being taken. */
+/** Gives up a connection that is being placed. */
 export function abandon(slot: EnvoySlot): void {
   if (slot.pending !== undefined) releaseOnAll(slot.on.keeper, slot.pending, slot.connection);
   slot.pending = undefined;
+  endConnection(slot);
 }
 
 function noteEarly(connection: string, ended: boolean): void {

@@ -24,6 +24,8 @@ interface Group {
   deadline: number;
   outcomes: Outcome[];
   pending: number;
+  /** In the list of groups. */
+  place: number;
 }
 
 interface GroupWaiter extends Waiter {
@@ -48,7 +50,7 @@ export function accountOfId(id: string): PlaneAccount | undefined {
 export function startWaiting(words: string[]): void {
   const waiter = storedNumber(words[1] ?? false, -1);
   const deadline = storedNumber(words[2] ?? false, 0);
-  const group: Group = { waiter, deadline, outcomes: [], pending: 0 };
+  const group: Group = { waiter, deadline, outcomes: [], pending: 0, place: 0 };
   for (let i = 3; i + 1 < words.length; i += 2) {
     const account = accountOfId(words[i]!);
     // An app of another configuration: the worker decides without the store.
@@ -63,6 +65,7 @@ export function startWaiting(words: string[]): void {
     answer(group);
     return;
   }
+  group.place = waiting.groups.length;
   waiting.groups.push(group);
   watchSoon();
 }
@@ -92,10 +95,20 @@ export function wakeWaiter(this: void, waiter: Waiter): void {
   const { group } = waiter as GroupWaiter;
   group.pending = group.pending - 1;
   if (group.pending > 0) return;
-  const others: Group[] = [];
-  for (const other of waiting.groups) if (other !== group) others.push(other);
-  waiting.groups = others;
+  remove(group);
   answer(group);
+}
+
+/** Thousands may wait at a time, so the list is not searched. */
+function remove(group: Group): void {
+  const { groups } = waiting;
+  const { place } = group;
+  // One that was answered before it waited is not listed.
+  if (groups[place] !== group) return;
+  const last = groups[groups.length - 1]!;
+  groups[place] = last;
+  last.place = place;
+  (groups as (Group | undefined)[])[groups.length - 1] = undefined;
 }
 
 /** If the request is gone, it has used nothing. */

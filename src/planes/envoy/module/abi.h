@@ -28,8 +28,8 @@ enum abi_header_map { ABI_REQUEST_HEADERS = 0, ABI_RESPONSE_HEADERS = 2 };
 enum abi_body { ABI_REQUEST_BODY = 0, ABI_RESPONSE_BODY = 2 };
 enum abi_log_level { ABI_LOG_INFO = 2, ABI_LOG_WARN = 3, ABI_LOG_ERROR = 4 };
 enum abi_headers_status { ABI_HEADERS_CONTINUE = 0, ABI_HEADERS_STOP = 1, ABI_HEADERS_STOP_ALL_AND_WATERMARK = 4 };
-enum abi_data_status { ABI_DATA_CONTINUE = 0, ABI_DATA_STOP_NO_BUFFER = 3 };
-enum abi_trailers_status { ABI_TRAILERS_CONTINUE = 0 };
+enum abi_data_status { ABI_DATA_CONTINUE = 0, ABI_DATA_STOP_AND_WATERMARK = 2, ABI_DATA_STOP_NO_BUFFER = 3 };
+enum abi_trailers_status { ABI_TRAILERS_CONTINUE = 0, ABI_TRAILERS_STOP = 1 };
 enum abi_metadata_source { ABI_ROUTE_METADATA = 1 };
 enum abi_call_started { ABI_CALL_STARTED = 0 };
 enum abi_call_result { ABI_CALL_SUCCESS = 0 };
@@ -48,9 +48,14 @@ bool CALLBACK(http_get_metadata_string)(void *filter, enum abi_metadata_source s
                                         struct abi_buffer key, struct abi_buffer *value);
 bool CALLBACK(http_filter_get_attribute_string)(void *filter, int attribute, struct abi_buffer *value);
 size_t CALLBACK(http_get_body_size)(void *filter, enum abi_body body);
+size_t CALLBACK(http_get_body_chunks_size)(void *filter, enum abi_body body);
+bool CALLBACK(http_get_body_chunks)(void *filter, enum abi_body body, struct abi_buffer *chunks);
+void CALLBACK(http_send_response_data)(void *filter, struct abi_buffer data, bool end_of_stream);
 void CALLBACK(http_send_response)(void *filter, uint32_t status, struct abi_header *headers, size_t count,
                                   struct abi_buffer body, struct abi_buffer details);
+void CALLBACK(http_send_response_data)(void *filter, struct abi_buffer data, bool end_of_stream);
 void CALLBACK(http_filter_continue_decoding)(void *filter);
+void CALLBACK(http_filter_continue_encoding)(void *filter);
 void CALLBACK(http_filter_reset_stream)(void *filter, enum abi_reset_reason reason, struct abi_buffer details);
 bool CALLBACK(http_set_upstream_override_host)(void *filter, struct abi_buffer host, bool strict);
 

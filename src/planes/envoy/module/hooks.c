@@ -71,9 +71,18 @@ HOOK void ON(http_filter_config_http_callout_done)(void *envoy, const void *give
   }
   main->context.data = main->copied.data;
   main->context.size = (int)main->copied.size;
-  state_call(main, "tollgate_replied", (double[]){(double)id, status, overloaded}, 3);
+  state_call(main, "tollgate_replied", (double[]){call_number(((const struct config *)given)->serial, id), status, overloaded}, 3);
   state_leave(main);
   exit_continue();
+}
+
+/* Without a stream Envoy 1.38 and 1.39 would end. */
+const struct stream failed_stream;
+
+static void refuse_failed(void *filter) {
+  struct abi_header type = {"content-type", 12, "application/json", 16};
+  static const char BODY[] = "{\"error\":\"service_unavailable\",\"reason\":\"plane_error\"}";
+  CALLBACK(http_send_response)(filter, 503, &type, 1, abi_text(BODY, sizeof BODY - 1), abi_text("tollgate_error", 14));
 }
 
 HOOK const void *ON(http_filter_new)(const void *given, void *filter) {
@@ -97,21 +106,23 @@ HOOK const void *ON(http_filter_new)(const void *given, void *filter) {
     }
   }
   if (stream == NULL) {
-    /* Envoy closes the stream. */
     atomic_fetch_sub(&plane->streams, 1);
-    return NULL;
+    log_text(ABI_LOG_ERROR, "tollgate: no memory for a request");
+    return &failed_stream;
   }
   stream->state = state;
   stream->filter = filter;
   stream->phase = STREAM_NEW;
   stream->thread = NULL;
   stream->waiter = stream->kept = -1;
-  stream->local_reply = false;
+  stream->local_reply = stream->responds = false;
   stream->request_bytes = stream->response_bytes = 0;
+  stream->frames.known = false;
+  bodies_begin(&stream->bodies);
   return stream;
 }
 
-static void send_reply(struct stream *stream, bool failed) {
+void stream_reply(struct stream *stream, bool failed) {
   struct state *state = stream->state;
   struct abi_header headers[MAX_REPLY_HEADERS];
   if (failed) {
@@ -138,15 +149,18 @@ static bool perform(struct stream *stream, enum action action) {
     stream->phase = STREAM_WAITS;
     return false;
   }
-  stream->phase = action == ACTION_CONTINUE ? STREAM_ADMITTED : STREAM_REFUSED;
+  stream->phase = action == ACTION_CONTINUE ? STREAM_ADMITTED : action == ACTION_ERROR ? STREAM_FAILED : STREAM_REFUSED;
   if (action == ACTION_RESET) CALLBACK(http_filter_reset_stream)(stream->filter, ABI_LOCAL_RESET, abi_text("tollgate", 8));
-  else if (action != ACTION_CONTINUE) send_reply(stream, action != ACTION_REPLY);
+  else if (action != ACTION_CONTINUE) stream_reply(stream, action != ACTION_REPLY);
   return action == ACTION_CONTINUE;
 }
 
 HOOK enum abi_headers_status ON(http_filter_request_headers)(void *filter, const void *given, bool end_of_stream) {
   struct stream *stream = (struct stream *)given;
-  (void)filter;
+  if (stream == &failed_stream) {
+    refuse_failed(filter);
+    return ABI_HEADERS_STOP;
+  }
   state_enter(stream->state, stream);
   enum action action = state_start_request(stream->state, stream, end_of_stream);
   state_leave(stream->state);
@@ -154,30 +168,55 @@ HOOK enum abi_headers_status ON(http_filter_request_headers)(void *filter, const
   return action == ACTION_WAIT ? ABI_HEADERS_STOP_ALL_AND_WATERMARK : ABI_HEADERS_STOP;
 }
 
-HOOK void ON(http_filter_scheduled)(void *filter, const void *given, uint64_t event) {
-  struct stream *stream = (struct stream *)given;
-  if ((double)event == stream->kept) {
-    CALLBACK(http_filter_reset_stream)(filter, ABI_LOCAL_RESET, abi_text("tollgate", 8));
-    return;
-  }
-  if (stream->phase != STREAM_WAITS || (double)event != stream->waiter) return;
-  state_enter(stream->state, stream);
-  enum action action = state_continue_request(stream->state, stream);
-  state_leave(stream->state);
-  if (perform(stream, action)) CALLBACK(http_filter_continue_decoding)(filter);
+/* Also in messages.ts: the pod has not answered. */
+enum { UPSTREAM_TIMEOUT = 504 };
+
+/* The main thread closes the stream. */
+static void close_kept(struct stream *stream) {
+  struct state *state = stream->state;
+  int code = waiter_close_code(state->plane->node, stream);
+  if (frames_close(stream, code)) return;
+  if (code == UPSTREAM_TIMEOUT && stream->phase == STREAM_ADMITTED && !stream->responds) {
+    state_enter(state, stream);
+    bool prepared = state_call(state, "tollgate_late", NULL, 0);
+    state_leave(state);
+    stream_reply(stream, !prepared);
+  } else CALLBACK(http_filter_reset_stream)(stream->filter, ABI_LOCAL_RESET, abi_text("tollgate", 8));
 }
 
-HOOK enum abi_data_status ON(http_filter_request_body)(void *filter, const void *given, bool end_of_stream) {
+/* The stream may end meanwhile. */
+static void continue_request(struct stream *stream) {
+  struct plane *plane = stream->state->plane;
+  void *filter = stream->filter;
+  atomic_fetch_add(&plane->streams, 1);
+  stream->bodies.continuing = true;
+  CALLBACK(http_filter_continue_decoding)(filter);
+  stream->bodies.continuing = false;
+  atomic_fetch_sub(&plane->streams, 1);
+}
+
+HOOK void ON(http_filter_scheduled)(void *filter, const void *given, uint64_t event) {
   struct stream *stream = (struct stream *)given;
-  (void)end_of_stream;
-  stream->request_bytes += (double)CALLBACK(http_get_body_size)(filter, ABI_REQUEST_BODY);
-  return ABI_DATA_CONTINUE;
+  (void)filter;
+  if ((double)event == stream->kept) {
+    close_kept(stream);
+    return;
+  }
+  bool decides = stream->phase == STREAM_WAITS;
+  if ((!decides && stream->phase != STREAM_HOLDS) || (double)event != stream->waiter) return;
+  state_enter(stream->state, stream);
+  enum action action = state_continue(stream->state, stream);
+  state_leave(stream->state);
+  if (!decides) bodies_decided(stream, action);
+  else if (perform(stream, action)) continue_request(stream);
 }
 
 HOOK enum abi_headers_status ON(http_filter_response_headers)(void *filter, const void *given, bool end_of_stream) {
   struct stream *stream = (struct stream *)given;
   (void)filter, (void)end_of_stream;
-  if (stream->phase != STREAM_ADMITTED) return ABI_HEADERS_CONTINUE;
+  if (stream == &failed_stream) return ABI_HEADERS_CONTINUE;
+  stream->responds = true;
+  if (stream->phase != STREAM_ADMITTED && stream->phase != STREAM_HOLDS) return ABI_HEADERS_CONTINUE;
   state_enter(stream->state, stream);
   /* After an error the response passes unchanged. */
   state_call(stream->state, "tollgate_response", (double[]){stream->number, stream->local_reply}, 2);
@@ -185,18 +224,14 @@ HOOK enum abi_headers_status ON(http_filter_response_headers)(void *filter, cons
   return ABI_HEADERS_CONTINUE;
 }
 
-HOOK enum abi_data_status ON(http_filter_response_body)(void *filter, const void *given, bool end_of_stream) {
-  struct stream *stream = (struct stream *)given;
-  (void)end_of_stream;
-  stream->response_bytes += (double)CALLBACK(http_get_body_size)(filter, ABI_RESPONSE_BODY);
-  return ABI_DATA_CONTINUE;
-}
-
 static void end(struct stream *stream) {
+  if (stream == &failed_stream) return;
   struct node *node = stream->state->plane->node;
-  if (stream->phase == STREAM_WAITS) node_cancel(node, stream);
-  if (stream->kept >= 0) node_unkeep(node, stream);
-  if (stream->phase == STREAM_ADMITTED || stream->phase == STREAM_WAITS) {
+  bool waits = stream->phase == STREAM_WAITS || stream->phase == STREAM_HOLDS;
+  if (waits) waiter_cancel(node, stream);
+  else waiter_release(node, stream);
+  if (stream->kept >= 0) waiter_unkeep(node, stream);
+  if (waits || stream->phase == STREAM_ADMITTED || stream->phase == STREAM_CUT || stream->phase == STREAM_FAILED) {
     state_enter(stream->state, stream);
     double arguments[] = {stream->number, stream->request_bytes, stream->response_bytes};
     state_call(stream->state, "tollgate_end", arguments, 3);
@@ -213,7 +248,7 @@ HOOK void ON(http_filter_stream_complete)(void *filter, const void *given) {
 
 HOOK void ON(http_filter_destroy)(const void *given) {
   struct stream *stream = (struct stream *)given;
-  if (stream == NULL) return;
+  if (stream == NULL || stream == &failed_stream) return;
   struct state *state = stream->state;
   stream->filter = NULL;
   end(stream);
@@ -226,21 +261,11 @@ HOOK void ON(http_filter_destroy)(const void *given) {
 HOOK int ON(http_filter_local_reply)(void *filter, const void *given, uint32_t status, struct abi_buffer details,
                                      bool reset_imminent) {
   (void)filter, (void)status, (void)details, (void)reset_imminent;
-  if (given != NULL) ((struct stream *)given)->local_reply = true;
+  if (given != NULL && given != &failed_stream) ((struct stream *)given)->local_reply = true;
   return 0;
 }
 
 /* Hooks that Envoy requires and this module does not need. */
-HOOK enum abi_trailers_status ON(http_filter_request_trailers)(void *filter, const void *stream) {
-  (void)filter, (void)stream;
-  return ABI_TRAILERS_CONTINUE;
-}
-
-HOOK enum abi_trailers_status ON(http_filter_response_trailers)(void *filter, const void *stream) {
-  (void)filter, (void)stream;
-  return ABI_TRAILERS_CONTINUE;
-}
-
 #define UNUSED(name, ...) \
   HOOK void ON(name)(void *filter, const void *stream, ##__VA_ARGS__) { (void)filter, (void)stream; }
 

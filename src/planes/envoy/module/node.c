@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-/* Nodes: loading their script, waking the main thread, messages to it, and the answers to waiting requests. */
+/* Nodes: loading their script, waking the main thread, messages to it, and its calls to a service. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,6 @@
 #include "tollgate.h"
 
 static struct node *nodes;
-
-/* Of one node, at a time. Further requests are decided without waiting. */
-enum { MAX_WAITERS = 65536 };
 
 void log_text(enum abi_log_level level, const char *format, ...) {
   char line[1024];
@@ -126,6 +123,7 @@ static void *alarm_clock(void *given) {
 /* On the main thread. The newest configuration carries the calls of the node. */
 void node_add(struct node *node, struct config *config) {
   pthread_mutex_lock(&node->lock);
+  config->serial = ++node->config_count;
   config->next = node->configs;
   node->configs = config;
   node->alarm_at = monotonic_ms();
@@ -149,12 +147,13 @@ void node_remove(struct config *config) {
   if (stops) {
     node->alarm_stops = true;
     node->alarm_running = false;
-  } else if (carried) {
-    /* Envoy cancels its calls without a word: the main thread learns it here. */
-    node->wake_sent = false;
-    queue_add(&node->mail, "lost", 4);
-    wake(node);
   }
+  if (carried) node->wake_sent = false;
+  /* Envoy cancels its calls without a word: the main thread learns it here, or when another configuration is added. */
+  char lost[32];
+  int size = snprintf(lost, sizeof lost, "lost %.0f", config->serial);
+  queue_add(&node->mail, lost, (size_t)size);
+  wake(node);
   pthread_cond_signal(&node->alarm_changed);
   pthread_mutex_unlock(&node->lock);
   if (stops) pthread_join(node->alarm_thread, NULL);
@@ -283,7 +282,15 @@ bool nodes_have_left(void) {
 }
 
 /* Everything is returned. */
-FOR_LUA void tollgate_left(struct state *state) { state->plane->node->left = true; }
+FOR_LUA void tollgate_left(struct state *state) {
+  struct node *node = state->plane->node;
+  size_t waiting = waiters_in_use(node);
+  if (waiting > 0) log_text(ABI_LOG_WARN, "tollgate: exits while %zu requests or WebSockets are not finished", waiting);
+  node->left = true;
+}
+
+/* Envoy numbers the calls of each configuration. */
+double call_number(double serial, uint64_t id) { return serial * CALLS_OF_CONFIG + (double)id; }
 
 /* A call to a service, answered by the function `tollgate_replied` with the same number. 0 if it cannot be made. */
 FOR_LUA double tollgate_call(struct state *state, const char *cluster, size_t cluster_size, const char *path,
@@ -297,131 +304,10 @@ FOR_LUA double tollgate_call(struct state *state, const char *cluster, size_t cl
   uint64_t id = 0;
   pthread_mutex_lock(&node->lock);
   void *config = node->configs == NULL ? NULL : node->configs->envoy;
+  double serial = config == NULL ? 0 : node->configs->serial;
   pthread_mutex_unlock(&node->lock);
   if (config == NULL) return 0;
   enum abi_call_started started = CALLBACK(http_filter_config_http_callout)(
       config, &id, abi_text(cluster, cluster_size), headers, 4, abi_text(body, body_size), (uint64_t)timeout_ms);
-  return started == ABI_CALL_STARTED ? (double)id : 0;
-}
-
-static struct waiter *waiter_of(struct node *node, double id) {
-  if (id < 0) return NULL;
-  size_t index = (size_t)((uint64_t)id % MAX_WAITERS);
-  if (index >= node->waiter_count) return NULL;
-  struct waiter *waiter = &node->waiters[index];
-  bool current = waiter->phase != WAITER_FREE && waiter->generation == (uint32_t)((uint64_t)id / MAX_WAITERS);
-  return current ? waiter : NULL;
-}
-
-static void free_waiter(struct waiter *waiter) {
-  CALLBACK(http_filter_scheduler_delete)(waiter->scheduler);
-  free(waiter->answer.data);
-  memset(&waiter->answer, 0, sizeof waiter->answer);
-  waiter->phase = WAITER_FREE;
-  waiter->generation++;
-}
-
-static double new_waiter(struct state *state, int phase) {
-  struct node *node = state->plane->node;
-  if (state->filter == NULL) return -1;
-  pthread_mutex_lock(&node->lock);
-  size_t index = 0;
-  while (index < node->waiter_count && node->waiters[index].phase != WAITER_FREE) index++;
-  if (index == node->waiter_count && index < MAX_WAITERS) {
-    size_t count = index == 0 ? 64 : index * 2;
-    struct waiter *more = realloc(node->waiters, count * sizeof *more);
-    if (more != NULL) {
-      memset(more + index, 0, (count - index) * sizeof *more);
-      node->waiters = more;
-      node->waiter_count = count;
-    }
-  }
-  double id = -1;
-  if (index < node->waiter_count) {
-    struct waiter *waiter = &node->waiters[index];
-    waiter->scheduler = CALLBACK(http_filter_scheduler_new)(state->filter);
-    waiter->phase = phase;
-    id = (double)waiter->generation * MAX_WAITERS + (double)index;
-  }
-  pthread_mutex_unlock(&node->lock);
-  return id;
-}
-
-/* The current request is going to wait. Returns a number for the answer; -1 if too many wait. */
-FOR_LUA double tollgate_wait(struct state *state) {
-  double id = new_waiter(state, WAITER_WAITS);
-  if (id >= 0) state->stream->waiter = id;
-  return id;
-}
-
-/* A number by which the main thread can close the current stream, until it ends. -1 if there are too many. */
-FOR_LUA double tollgate_keep(struct state *state) {
-  if (state->filter != NULL && state->stream->kept < 0) state->stream->kept = new_waiter(state, WAITER_KEPT);
-  return state->filter == NULL ? -1 : state->stream->kept;
-}
-
-/* On the main thread: closes a stream. Does nothing if it has ended. */
-FOR_LUA void tollgate_close(struct state *state, double id) {
-  struct node *node = state->plane->node;
-  pthread_mutex_lock(&node->lock);
-  struct waiter *waiter = waiter_of(node, id);
-  if (waiter != NULL && waiter->phase == WAITER_KEPT) {
-    CALLBACK(http_filter_scheduler_commit)(waiter->scheduler, (uint64_t)id);
-  }
-  pthread_mutex_unlock(&node->lock);
-}
-
-void node_unkeep(struct node *node, struct stream *stream) {
-  pthread_mutex_lock(&node->lock);
-  struct waiter *waiter = waiter_of(node, stream->kept);
-  if (waiter != NULL && waiter->phase == WAITER_KEPT) free_waiter(waiter);
-  pthread_mutex_unlock(&node->lock);
-  stream->kept = -1;
-}
-
-/* On the main thread. 0 if the request is gone. */
-FOR_LUA int tollgate_answer(struct state *state, double id, const char *text, size_t size) {
-  struct node *node = state->plane->node;
-  pthread_mutex_lock(&node->lock);
-  struct waiter *waiter = waiter_of(node, id);
-  int delivered = 0;
-  if (waiter != NULL && waiter->phase == WAITER_WAITS && text_set(&waiter->answer, text, size)) {
-    waiter->phase = WAITER_ANSWERED;
-    CALLBACK(http_filter_scheduler_commit)(waiter->scheduler, (uint64_t)id);
-    delivered = 1;
-  } else if (waiter != NULL && waiter->phase == WAITER_GONE) free_waiter(waiter);
-  pthread_mutex_unlock(&node->lock);
-  return delivered;
-}
-
-/* On the worker: the answer for the current request. 0 if there is none yet. */
-FOR_LUA int tollgate_answered(struct state *state) {
-  struct node *node = state->plane->node;
-  pthread_mutex_lock(&node->lock);
-  struct waiter *waiter = state->stream == NULL ? NULL : waiter_of(node, state->stream->waiter);
-  int answered = waiter != NULL && waiter->phase == WAITER_ANSWERED &&
-                 text_set(&state->copied, waiter->answer.data, waiter->answer.size);
-  if (answered) {
-    free_waiter(waiter);
-    state->stream->waiter = -1;
-    state->context.data = state->copied.data;
-    state->context.size = (int)state->copied.size;
-  }
-  pthread_mutex_unlock(&node->lock);
-  return answered;
-}
-
-/* The request ends while it waits. If it was answered meanwhile, Lua continues it; otherwise it is forgotten. */
-void node_cancel(struct node *node, struct stream *stream) {
-  pthread_mutex_lock(&node->lock);
-  struct waiter *waiter = waiter_of(node, stream->waiter);
-  bool answered = waiter != NULL && waiter->phase == WAITER_ANSWERED;
-  if (waiter != NULL && !answered) waiter->phase = WAITER_GONE;
-  pthread_mutex_unlock(&node->lock);
-  struct state *state = stream->state;
-  state_enter(state, stream);
-  state->filter = NULL;
-  if (answered) state_continue_request(state, stream);
-  if (stream->thread != NULL) state_drop_thread(state, stream);
-  state_leave(state);
+  return started == ABI_CALL_STARTED ? call_number(serial, id) : 0;
 }

@@ -52,6 +52,33 @@ FOR_LUA int tollgate_choose_host(struct state *state, const char *host, size_t s
   return state->filter != NULL && CALLBACK(http_set_upstream_override_host)(state->filter, abi_text(host, size), true);
 }
 
+/* Further bodies of the current stream are charged while they pass, after `known` other bytes. */
+FOR_LUA void tollgate_meter(struct state *state, int ways, double known) {
+  if (state->filter == NULL) return;
+  struct stream *stream = state->stream;
+  struct bodies *bodies = &stream->bodies;
+  int added = ways & ~bodies->metered;
+  bodies->metered |= ways;
+  bodies->bytes += known;
+  if (added & WAY_REQUEST) bodies->bytes += stream->request_bytes;
+  if (added & WAY_RESPONSE) bodies->bytes += stream->response_bytes;
+}
+
+/* The bytes that are charged so far; -1 if the stream has ended. */
+FOR_LUA double tollgate_metered(struct state *state) {
+  return state->filter == NULL ? -1 : state->stream->bodies.bytes;
+}
+
+/* With so many metered bytes, `tollgate_bytes` is called. */
+FOR_LUA void tollgate_due_at(struct state *state, double bytes) {
+  if (state->filter != NULL) state->stream->bodies.due_at = bytes;
+}
+
+/* If the request body is larger, `tollgate_bytes` is called. */
+FOR_LUA void tollgate_most_request_bytes(struct state *state, double bytes) {
+  if (state->filter != NULL) state->stream->bodies.most_request_bytes = bytes;
+}
+
 FOR_LUA void tollgate_log(int level, const char *message, size_t size) {
   CALLBACK(log)((enum abi_log_level)level, abi_text(message, size));
 }

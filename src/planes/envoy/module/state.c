@@ -97,7 +97,7 @@ void plane_free(struct plane *plane) {
   free(plane);
 }
 
-/* The states that this thread has claimed. */
+/* Of the states that this thread has claimed, those that it used last. */
 enum { REMEMBERED = 8 };
 static __thread struct {
   uint64_t plane; /* 0: none */
@@ -111,14 +111,22 @@ struct state *state_of_thread(struct plane *plane) {
     if (claimed[i].plane == plane->id) return claimed[i].state;
   }
   pthread_mutex_lock(&plane->node->lock);
-  struct state *state = plane->workers;
-  while (state != NULL && state->claimed) state = state->next;
-  if (state != NULL) state->claimed = true;
+  pthread_t self = pthread_self();
+  struct state *state = plane->workers, *unclaimed = NULL;
+  for (; state != NULL && !(state->claimed && pthread_equal(state->owner, self)); state = state->next) {
+    if (!state->claimed) unclaimed = state;
+  }
+  if (state == NULL && unclaimed != NULL) {
+    state = unclaimed;
+    state->claimed = true;
+    state->owner = self;
+  }
   pthread_mutex_unlock(&plane->node->lock);
   if (state == NULL) {
     state = state_new(plane, "tollgate_worker");
     if (state == NULL) return NULL;
     state->claimed = true;
+    state->owner = self;
     pthread_mutex_lock(&plane->node->lock);
     state->next = plane->workers;
     plane->workers = state;
@@ -188,14 +196,24 @@ static enum action resume(struct state *state, struct stream *stream, int argume
   return action;
 }
 
-enum action state_start_request(struct state *state, struct stream *stream, bool end_of_stream) {
-  /* Envoy exits: as without the module, the client is disconnected, so that it can ask another Envoy. */
-  if (atomic_load(&state->plane->node->leaving)) return ACTION_RESET;
+static enum action start(struct state *state, struct stream *stream, const char *function, bool argument) {
   take_thread(state, stream);
-  lua_getglobal(stream->thread, "tollgate_request");
+  lua_getglobal(stream->thread, function);
   lua_pushnumber(stream->thread, stream->number);
-  lua_pushboolean(stream->thread, end_of_stream);
+  lua_pushboolean(stream->thread, argument);
   return resume(state, stream, 2);
 }
 
-enum action state_continue_request(struct state *state, struct stream *stream) { return resume(state, stream, 0); }
+enum action state_start_request(struct state *state, struct stream *stream, bool end_of_stream) {
+  /* Envoy exits: as without the module, the client is disconnected, so that it can ask another Envoy. */
+  if (atomic_load(&state->plane->node->leaving)) return ACTION_RESET;
+  return start(state, stream, "tollgate_request", end_of_stream);
+}
+
+enum action state_start_bytes(struct state *state, struct stream *stream, bool too_many) {
+  /* Envoy exits: the exchange is settled already. */
+  if (atomic_load(&state->plane->node->leaving)) return ACTION_CONTINUE;
+  return start(state, stream, "tollgate_bytes", too_many);
+}
+
+enum action state_continue(struct state *state, struct stream *stream) { return resume(state, stream, 0); }

@@ -85,12 +85,18 @@ static void refuse(uint64_t functions) {
   } else fprintf(stderr, "%s\n", text);
 }
 
+static const char *version = "";
+
 bool envoy_is_supported(void) {
   uint64_t functions = 0;
   dl_iterate_phdr(add_functions, &functions);
   for (size_t i = 0; i < sizeof SUPPORTED / sizeof *SUPPORTED; i++) {
-    if (SUPPORTED[i].functions == functions) return true;
+    if (SUPPORTED[i].functions != functions) continue;
+    version = SUPPORTED[i].version;
+    return true;
   }
   refuse(functions);
   return false;
 }
+
+bool envoy_joins_directions(void) { return strcmp(version, "1.38") == 0; }

@@ -10,7 +10,7 @@ import { type PlaneAccount, worker } from "../../lua/http/state.js";
 import { forgetUnused } from "../../lua/http/value-sweep.js";
 import { luaTable } from "../../lua/library.js";
 import { systemNowMs } from "../../lua/system-clock.js";
-import { ANSWER_WORDS, LOW, USED, WAIT } from "../messages.js";
+import { ANSWER_WORDS, LOW, PAUSE, USED, WAIT } from "../messages.js";
 import { coroutine, lib, logError, resultText, state } from "../module-api.js";
 import { moduleMemory } from "../module-memory.js";
 
@@ -45,6 +45,14 @@ function awaitTokens(this: void, outcomes: Outcome[]): void {
   const answer = lib.tollgate_answered(state) === 1 ? splitText(resultText(), " ") : [];
   if (answer.length < outcomes.length * ANSWER_WORDS) decideAlone(outcomes);
   else for (let i = 0; i < outcomes.length; i++) readAnswer(outcomes[i]!, answer, i * ANSWER_WORDS);
+}
+
+/** Returns after this time; false, at once, if the stream has ended or too many wait. */
+export function awaitPause(milliseconds: number): boolean {
+  const waiter = lib.tollgate_wait(state);
+  if (waiter < 0 || !tell(`${PAUSE} ${wholeText(waiter)} ${wholeText(Math.ceil(milliseconds))}`)) return false;
+  coroutine.yield();
+  return lib.tollgate_answered(state) === 1;
 }
 
 function readAnswer(outcome: Outcome, words: string[], at: number): void {

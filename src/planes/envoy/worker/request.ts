@@ -5,9 +5,9 @@ import { wholeNumber } from "../../../core/platform.js";
 import { type Cache, keep, newCache } from "../../lua/cache.js";
 import { luaString } from "../../lua/library.js";
 import { type AttributeReader, clientOf, isTrusted } from "../../lua/limit-matches.js";
-import { sha1Hex } from "../http/sha1.js";
 import { lib, resultText, state } from "../module-api.js";
 import { envoy } from "../module-state.js";
+import { sha1Hex } from "./sha1.js";
 
 const REQUEST = 0;
 /** `source.address`: address and port of the client. */

@@ -62,9 +62,14 @@ export function askToRetry(): void {
   replaceHeader(state, "retry-after", "1");
 }
 
-export function responseStatus(): string {
-  const name = ":status";
+/** Empty without one. */
+export function responseHeader(name: string): string {
   return lib.tollgate_header(state, RESPONSE, name, name.length, 0) > 0 ? resultText() : "";
+}
+
+export function hasResponseLength(): boolean {
+  const name = "content-length";
+  return lib.tollgate_header(state, RESPONSE, name, name.length, 0) > 0;
 }
 
 /** For a request whose app is unknown or whose identity is invalid. */

@@ -1,20 +1,31 @@
 /** Upgrades on a worker thread: which are accepted, and the pod on which the main thread has placed one. */
-import type { EnvoyModuleSocketRoute } from "../../../config/options/plane-options.js";
+
+import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
+import { trimmed } from "../../../core/address.js";
 import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { INVALID_COST } from "../../../core/cost.js";
 import { splitText, storedNumber, wholeText } from "../../../core/platform.js";
-import { connectionRefusal, connectionRetryAfter, type GatewayError, type Refusal } from "../../../core/refusals.js";
+import {
+  connectionRefusal,
+  connectionRetryAfter,
+  type GatewayError,
+  gatewayRefusal,
+  type Refusal,
+} from "../../../core/refusals.js";
 import type { Exchange } from "../../lua/http/exchanges.js";
 import { settle } from "../../lua/http/limiter.js";
 import { luaMath, luaString, luaTable } from "../../lua/library.js";
-import { isListed, trimmed } from "../../lua/upgrade.js";
-import { ANSWERED, ENDED, PLACED, SLOT, UNREACHED } from "../messages.js";
+import { isListed } from "../../lua/upgrade.js";
+import { ANSWERED, ENDED, FAILED, PLACED, SLOT, UNREACHED } from "../messages.js";
 import { coroutine, lib, resultText, state } from "../module-api.js";
 import { envoy } from "../module-state.js";
 import { header } from "./request.js";
+import { refuseHead, responseHeader } from "./response.js";
+
+const SWITCHING_PROTOCOLS = "101";
 
 /** By name. Filled when the worker starts. */
-const routes: { [name: string]: EnvoyModuleSocketRoute | undefined } = {};
+const routes: { [name: string]: EnvoySocketRoute | undefined } = {};
 
 export function prepareUpgrades(): void {
   for (const route of envoy.options.socketRoutes) routes[route.name] = route;
@@ -34,7 +45,7 @@ export function upgradeProblem(routeName: string | undefined, method: string): G
   return method === "HEAD" ? "unsupported_upgrade" : "";
 }
 
-function isOffered(route: EnvoyModuleSocketRoute, wanted: string): boolean {
+function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
   for (const token of splitText(wanted, ",")) {
     if (isListed(luaString.lower(trimmed(token)), route.protocols)) return true;
   }
@@ -46,7 +57,7 @@ const connections: { [stream: number]: Socket | undefined } = {};
 
 interface Socket {
   connection: string;
-  route: EnvoyModuleSocketRoute;
+  route: EnvoySocketRoute;
   answered: boolean;
   switched: boolean;
 }
@@ -78,6 +89,7 @@ export function placeUpgrade(
   }
   coroutine.yield();
   const words = lib.tollgate_answered(state) === 1 ? splitText(resultText(), " ") : [];
+  if (words[0] === FAILED) return gatewayRefusal(words[1] as GatewayError);
   if (words[0] !== PLACED) {
     return refusal(words[1] ?? STORE_UNAVAILABLE, app, route, storedNumber(words[2] ?? false, 0));
   }
@@ -88,7 +100,7 @@ export function placeUpgrade(
   return undefined;
 }
 
-function refusal(code: string, app: string, limits: EnvoyModuleSocketRoute, seconds: number): Refusal {
+function refusal(code: string, app: string, limits: EnvoySocketRoute, seconds: number): Refusal {
   const retryAfter = seconds > 0 ? seconds : connectionRetryAfter(code, 0, luaMath.random());
   return connectionRefusal({ code, app, limits, retryAfter });
 }
@@ -99,7 +111,7 @@ function tell(kind: string, { connection }: Socket): void {
 }
 
 /** The response to an upgrade. `local`: it is Envoy's own. Returns true if the client should try another pod. */
-export function upgradeAnswered(stream: number, local: boolean, status: string): boolean {
+export function upgradeAnswered(stream: number, local: boolean): boolean {
   const socket = connections[stream];
   if (socket === undefined) return false;
   if (local) {
@@ -107,9 +119,21 @@ export function upgradeAnswered(stream: number, local: boolean, status: string):
     return socket.route.pods.length > 1;
   }
   socket.answered = true;
-  socket.switched = status === "101";
+  socket.switched = responseHeader(":status") === SWITCHING_PROTOCOLS;
+  // Only then the end of a frame is known, after which a close frame may follow.
+  if (socket.switched && luaString.lower(responseHeader("upgrade")) === "websocket") lib.tollgate_websocket(state);
   tell(ANSWERED, socket);
   return false;
+}
+
+/** Whether the pod has accepted the upgrade. */
+export function hasSwitched(stream: number): boolean {
+  return connections[stream]?.switched === true;
+}
+
+/** The pod has not answered in time: prepares the response to the current upgrade. */
+export function onLate(this: void): void {
+  refuseHead("upstream_timeout");
 }
 
 /** The stream has ended: its slot is released, and its actual cost is settled. */

@@ -8,22 +8,24 @@ import { settle } from "../../lua/http/limiter.js";
 import { decideExchange, findLimitsOf, payerOf, routeOf } from "../../lua/http/requests.js";
 import { beginWorker, startPlane } from "../../lua/http/start.js";
 import { envoy } from "../module-state.js";
+import { endMeter, meterRequest, meterResponse, meterUpgrade, payBytes, refuseBytes } from "./bodies.js";
 import { workerHost } from "./host.js";
 import { attributeReader, currentClient, currentHead, hideClaims, readHead, routeName } from "./request.js";
 import {
   askToRetry,
+  hasResponseLength,
   prepareResponses,
   readCost,
   refuse,
   refuseHead,
   refuseUnidentified,
   refuseUpgrade,
-  responseStatus,
   showDecision,
 } from "./response.js";
 import {
   asksForUpgrade,
   endUpgrade,
+  hasSwitched,
   placeUpgrade,
   prepareUpgrades,
   upgradeAnswered,
@@ -64,8 +66,10 @@ export function onRequest(this: void, stream: number, endOfStream: boolean): num
   exchange.route = envoy.options.hasRoutes ? routeOf(routeName()) : noRoute;
   hideClaims(app.limits.id);
   decideExchange(exchange, app, method, contentLength);
+  exchange.contentLength = contentLength;
   if (exchange.allowed) {
     open[stream] = exchange;
+    meterRequest(stream, exchange);
     return CONTINUE;
   }
   refuse(exchange);
@@ -91,6 +95,7 @@ function onUpgrade(stream: number, method: string): number {
   exchange.route = routeOf(route);
   const client = currentClient();
   hideClaims(app.limits.id);
+  exchange.contentLength = 0;
   decideExchange(exchange, app, UPGRADE, 0);
   if (!exchange.allowed) {
     refuse(exchange);
@@ -112,7 +117,24 @@ export function onResponse(this: void, stream: number, local: number): void {
   if (exchange === undefined) return;
   readCost(exchange);
   showDecision(exchange);
-  if (exchange.method === UPGRADE && upgradeAnswered(stream, local !== 0, responseStatus())) askToRetry();
+  if (exchange.method === UPGRADE) {
+    if (upgradeAnswered(stream, local !== 0)) askToRetry();
+    if (hasSwitched(stream)) meterUpgrade(stream, exchange);
+  } else if (!hasResponseLength()) meterResponse(stream, exchange);
+}
+
+/** Bytes of an admitted request need tokens; or its body, whose length was not declared, is too large. May wait. */
+export function onBytes(this: void, stream: number, tooMany: boolean): number {
+  const exchange = open[stream];
+  if (exchange === undefined) return CONTINUE;
+  if (tooMany) {
+    refuseHead("body_too_large");
+    return REPLY;
+  }
+  const refusal = payBytes(stream, exchange);
+  if (refusal === undefined) return CONTINUE;
+  refuseBytes(refusal);
+  return REPLY;
 }
 
 /** An admitted request has ended, in whatever way. */
@@ -120,6 +142,7 @@ export function onEnd(this: void, stream: number, requestBytes: number, response
   const exchange = open[stream];
   if (exchange === undefined) return;
   open[stream] = undefined;
+  endMeter(stream, exchange);
   if (exchange.method === UPGRADE) {
     endUpgrade(stream, exchange, requestBytes, responseBytes);
     reuse(exchange);

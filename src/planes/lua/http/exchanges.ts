@@ -9,6 +9,8 @@ export interface Exchange extends PlaneExchange {
   account: PlaneAccount;
   /** Bytes of the request head, where the proxy counts them with the body; negative if the request has no body. */
   headBytes: number;
+  /** Envoy only: bytes of the request body, as declared, or UNKNOWN_LENGTH. */
+  contentLength: number;
 }
 
 /** The counts are kept here because the length of a Lua list has to be searched for. */

@@ -4,7 +4,7 @@ import { OK } from "../../../core/codes.js";
 import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
 import type { Outcome } from "../../../engine/account.js";
-import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, WAIT } from "../../../engine/decide.js";
+import { DECIDED_SYNC, decide, decideCost, decideMiss, isLow, MISSED, WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
@@ -46,6 +46,18 @@ export function checkLimits(exchange: Exchange, account: PlaneAccount, method: s
     countLimit(outcome);
     if (taken) spent(accountOf(outcome), outcome.balance);
   }
+}
+
+/**
+ * Takes tokens for an exchange of this app that was admitted before, as `outcome`: no decision of its own, so it is not counted.
+ * May wait for the service.
+ */
+export function takeMore(outcome: Exchange, account: PlaneAccount, tokens: number): void {
+  startExchange(outcome, account, "");
+  const step = decideCost(account.node, outcome, tokens);
+  if (step === MISSED) {
+    if (mustWait(outcome, account)) running.host.awaitTokens([outcome]);
+  } else if (step === DECIDED_SYNC) running.host.wantTokens(account);
 }
 
 /** Some lease cannot pay, or a value is denied. */

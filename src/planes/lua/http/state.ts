@@ -52,6 +52,8 @@ export interface PlaneNode extends NodeState<PlaneAccount>, Caller {
   seen: number;
   /** Failed syncs after which the waiters of this worker have been decided. */
   failuresSeen: number;
+  /** The last reply, if it rejected the message; otherwise empty. */
+  rejected: string;
   /** This worker prepares a message or waits for its reply. */
   syncing: boolean;
   /** A timer that sends a message is set. */
@@ -85,7 +87,7 @@ export function newPlaneNodes({ lease, timeoutMs, failOpenTokens, shards }: Plan
   const nodes: PlaneNode[] = [];
   for (let shard = 0; shard < shards; shard++) {
     const node = newNode<PlaneAccount>(
-      { lease, timeoutMs, failOpenTokens, sharers: 1, timers: true, heartbeats: shard === 0 },
+      { lease, timeoutMs, failOpenTokens, heartbeats: shard === 0 },
       0,
       nodes,
     ) as PlaneNode;
@@ -98,6 +100,7 @@ export function newPlaneNodes({ lease, timeoutMs, failOpenTokens, shards }: Plan
     node.degradationText = "";
     node.seen = -1;
     node.failuresSeen = 0;
+    node.rejected = "";
     node.syncing = false;
     node.soon = false;
   }
@@ -118,7 +121,8 @@ export function newPlaneAccount(limits: AppLimits, now: number, value?: ValuePar
   account.cell = value === undefined ? sharedCell(dict, balanceKey(id)) : value.cell;
   account.syncCell = pouringCell(account.cell);
   account.refunds = value === undefined ? sharedCell(dict, refundsKey(id)) : sharedCounter(dict, refundsKey(id));
-  account.withoutStore = sharedCounter(dict, allowanceKey(id));
+  const [used, refilledAt] = allowanceKeys(id);
+  account.withoutStore = { used: sharedCounter(dict, used), refilledAt: sharedCounter(dict, refilledAt) };
   // Not used yet: no tokens are fetched in advance.
   account.lease.activeAt = 0;
   account.record = "";
@@ -142,6 +146,7 @@ export function refundsKey(id: string): string {
   return `r:${id}`;
 }
 
-export function allowanceKey(id: string): string {
-  return `d:${id}`;
+/** What was admitted without the store, and until when that was refilled. */
+export function allowanceKeys(id: string): [used: string, refilledAt: string] {
+  return [`a:${id}`, `t:${id}`];
 }

@@ -181,8 +181,11 @@ function fail(node: PlaneNode, reply: ServiceReply, started: number, now: number
   writeNode(node);
   announce(node, []);
   node.failuresSeen = node.failures;
-  if (node.failuresInARow === 1) {
+  // A service that rejects messages rejects all: the reason must be visible, also if others failed before.
+  const rejected = reply.status >= 400 && reply.status < 500 ? reply.body : "";
+  if (node.failuresInARow === 1 || (rejected !== "" && rejected !== node.rejected)) {
     running.sync.logWarning(`tollgate: no reply from the service: ${reply.status > 0 ? reply.body : reply.problem}`);
   }
+  node.rejected = rejected;
   wakeDecided(node);
 }

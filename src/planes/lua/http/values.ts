@@ -15,7 +15,7 @@ import { overflowBucket, ruleOfName } from "../limit-matches.js";
 import { readAccount } from "./records.js";
 import { valueCell } from "./shared-cell.js";
 import {
-  allowanceKey,
+  allowanceKeys,
   balanceKey,
   newPlaneAccount,
   type PlaneAccount,
@@ -183,7 +183,7 @@ function deleteEntries(account: PlaneAccount): boolean {
   dict.delete(recordKey);
   dict.delete(refusedUntilKey);
   dict.delete(refundsKey(id));
-  dict.delete(allowanceKey(id));
+  for (const key of allowanceKeys(id)) dict.delete(key);
   account.releasing = false;
   if (isCounted(id)) dict.incr(COUNT, -1, 0);
   return true;

@@ -1,8 +1,10 @@
 /** Reads the upgrade that a request asks for. Upgrades that the route does not accept are refused or ignored. */
+
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
+import { trimmed } from "../../../core/address.js";
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
-import { isListed, trimmed } from "../../lua/upgrade.js";
+import { isListed } from "../../lua/upgrade.js";
 import { refuseHead } from "../http/response.js";
 import { ngx } from "../ngx.js";
 import { ofLastPod } from "./pods.js";

@@ -44,7 +44,7 @@ routes:
   - { path: /half/, upstream: half }
   - { path: /plain/, host: files.example.com, upstream: files }
 `;
-  const common = { envoyServices: ["127.0.0.1:9"], edit: withoutScript };
+  const common = { edit: withoutScript };
   [envoy, behind] = await Promise.all([
     startEnvoy(yaml, common),
     startEnvoy(yaml, { ...common, balancer: { hops: 1, idleMs: 60_000, healthPath: "/healthz" } }),

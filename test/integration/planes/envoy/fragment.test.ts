@@ -153,7 +153,7 @@ routes: [{ path: /ws/, upstream: pods, connections: { max_per_pod: 2 } }, { path
       [["--fragment", "--listen", "127.0.0.1:1"], "--listen: with --fragment, your own configuration has it"],
       [["--fragment", "--dynamic"], "--dynamic: with --fragment, your own configuration has it"],
       [["--fragment", "--istio"], "--fragment and --istio cannot be used together"],
-      [["--fragment", "--mode", "lua"], "--mode lua renders a complete bootstrap only"],
+      [["--fragment", "--mode", "lua"], "the Lua filter was removed"],
       [["--fragment", "--gateway", "a"], "--gateway requires --istio or --envoy-gateway"],
       [["--fragment", "--mode", "rls"], "envoy.listen is not set"],
     ])("reports the problem and writes nothing: %s", (args, complaint) => {

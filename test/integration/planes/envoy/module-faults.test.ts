@@ -125,7 +125,7 @@ apps: { open: ${app("open")}, closed: ${app("closed")} }
     }
   });
 
-  test("Envoy does not start without the module, or without its script", () => {
+  test("Envoy does not start without the module, without its script, or with one for another version of the module", () => {
     const folder = mkdtempSync(join(tmpdir(), "tollgate-"));
     const validate = (file: string, modules: string): string => {
       try {
@@ -141,6 +141,16 @@ apps: { open: ${app("open")}, closed: ${app("closed")} }
     writeFileSync(other, readFileSync(good, "utf8").replace("/tollgate.lua", "/missing.lua"));
     expect(validate(good, folder)).toMatch(/Failed to load dynamic module/);
     expect(validate(other, moduleFolder())).toMatch(/tollgate: cannot read .*missing\.lua/);
+    const newer = readFileSync(join(envoy.dir, "tollgate.lua"), "utf8").replaceAll(
+      "tollgate_dialed",
+      "tollgate_of_a_later_version",
+    );
+    writeFileSync(join(folder, "newer.lua"), newer);
+    writeFileSync(
+      other,
+      readFileSync(good, "utf8").replaceAll(join(envoy.dir, "tollgate.lua"), join(folder, "newer.lua")),
+    );
+    expect(validate(other, moduleFolder())).toMatch(/undefined symbol: tollgate_of_a_later_version/);
     expect(validate(good, moduleFolder())).toBe("started");
     rmSync(folder, { recursive: true });
   });

@@ -19,7 +19,7 @@ describeEnvoy("Envoy with the dynamic module, like the Node gateway,", () => {
   beforeAll(async () => {
     const sized = "{ guaranteed: 100000, burst: 100000 }";
     world = await startModuleWorld(
-      `default: ${sized}, refused: ${sized}, broken: ${sized}, got: ${sized}, put: ${sized}, whole: ${sized}, less: ${sized}`,
+      `default: ${sized}, refused: ${sized}, broken: ${sized}, got: ${sized}, put: ${sized}, whole: ${sized}, less: ${sized}, late: ${sized}`,
       `request_limits: { body_bytes: ${MOST} }\nlease: { report_interval_ms: 100 }`,
       { edit: closeSoon, path: "/known/" },
     );
@@ -78,6 +78,21 @@ describeEnvoy("Envoy with the dynamic module, like the Node gateway,", () => {
       expect((await fetchReply(world.envoy.port, "/known/", { method, headers, body })).status).toBe(200);
     }
     await booked(app, 2 * (base + 4));
+  });
+
+  it("passes on a body that arrives while its request waits, also if it fills Envoy's buffers", async () => {
+    const headers = { "x-app-id": "late", "transfer-encoding": "chunked" };
+    const body = "u".repeat(3 * KIB_64);
+    // Messages follow each other at once while requests wait, so the second one may wait for less than a reply takes.
+    world.link.delayMs = 300;
+    try {
+      await fetchReply(world.envoy.port, "/known/", { headers: { "x-app-id": "put" } });
+      const { status } = await fetchReply(world.envoy.port, "/known/", { method: "PUT", headers, body });
+      expect(status).toBe(200);
+    } finally {
+      world.link.delayMs = 0;
+    }
+    await booked("late", 5 + 4);
   });
 
   it("charges an aborted body for the bytes that arrived", async () => {

@@ -111,7 +111,10 @@ routes: [{ path: /, upstream: backend }]
   it.each(old)("are checked when Envoy starts: %s is refused", (version) => {
     // It does not know this field either, and says so first.
     const file = join(dir, "old.yaml");
-    writeFileSync(file, readFileSync(join(dir, "envoy.yaml"), "utf8").replace(', metrics_namespace: "tollgate"', ""));
+    writeFileSync(
+      file,
+      readFileSync(join(dir, "envoy.yaml"), "utf8").replaceAll(', metrics_namespace: "tollgate"', ""),
+    );
     const { status, output } = validate(installed(version), file);
     expect(output).toContain(REFUSAL);
     expect(status).not.toBe(0);

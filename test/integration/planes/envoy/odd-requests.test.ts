@@ -10,7 +10,6 @@ import {
   startSmallBackend,
 } from "../../../support/gateway-process.js";
 import { openRaw } from "../../../support/http-client.js";
-import { freePort } from "../../../support/ports.js";
 
 /** By default, Envoy waits a second before it closes the connection of a rejected request. */
 const closeSoon = (text: string) =>
@@ -22,11 +21,9 @@ let envoy: EnvoyProcess;
 
 async function start(more: string): Promise<void> {
   backend = await startSmallBackend();
-  const listen = `127.0.0.1:${await freePort()}`;
   const yaml = `
 store: embedded
 workers: 1
-envoy: { listen: "${listen}" }
 apps: { video: { guaranteed: 100000 }, default: { guaranteed: 100000 } }
 log: { level: silent }
 upstreams: { backend: { targets: ["${backend.target}"] } }
@@ -34,7 +31,7 @@ routes: [{ path: /, upstream: backend }]
 ${more}`;
   service = await startGateway(yaml);
   const services = [service.controlUrl.replace("http://", "")];
-  envoy = await startEnvoy(yaml, { services, envoyServices: [listen], workers: 1, edit: closeSoon });
+  envoy = await startEnvoy(yaml, { services, workers: 1, edit: closeSoon });
 }
 
 async function stop(): Promise<void> {

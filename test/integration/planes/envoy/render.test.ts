@@ -8,6 +8,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { command as renderCommand } from "../../../../src/cli/render.js";
 import { describeEnvoy, envoyBinary } from "../../../support/envoy-binary.js";
+import { moduleFolder } from "../../../support/find-envoy.js";
 
 const run = promisify(execFile);
 let dir: string;
@@ -51,17 +52,21 @@ const manager = () => bootstrap().static_resources.listeners[0].filter_chains[0]
 const cluster = (name: string) =>
   bootstrap().static_resources.clusters.find((each: { name: string }) => each.name === name);
 /** Resolves if Envoy accepts it. */
-const envoyTakes = () => run(envoyBinary(), ["--mode", "validate", "-c", join(dir, "out", "envoy.yaml")]);
+const envoyTakes = () =>
+  run(envoyBinary(), ["--mode", "validate", "-c", join(dir, "out", "envoy.yaml")], {
+    env: { ...process.env, ENVOY_DYNAMIC_MODULES_SEARCH_PATH: moduleFolder() },
+  });
 
 describeEnvoy("tollgate render envoy", () => {
   it.each([
-    ["with its script", plain, []],
+    ["with the module", plain, []],
     ["with WebSockets", sockets, []],
     ["with separate files for routes, clusters and listeners", sockets, ["--dynamic"]],
     ["with the rate limit service", plain, ["--mode", "rls"]],
     ["with the rate limit service and no trusted hops", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
     ["behind a balancer", sockets, ["--behind-alb", "--hops", "2", "--health", "/ok"]],
-    ["with host names as addresses", named, ["--service", "localhost:1", "--envoy-service", "localhost:2"]],
+    ["with host names as addresses", named, ["--service", "localhost:1"]],
+    ["with host names in rls mode", named, ["--mode", "rls", "--envoy-service", "localhost:2"]],
   ])("writes a bootstrap that Envoy accepts: %s", async (_what, yaml, args) => {
     render(yaml, ...args);
     const { stdout, stderr } = await envoyTakes();
@@ -108,12 +113,11 @@ describeEnvoy("tollgate render envoy", () => {
     ]);
   });
 
-  it("never retries another pod than that of the slot, keeps idle WebSockets, and reports them at the renewal interval", () => {
+  it("never retries another pod than that of the slot and keeps idle WebSockets", () => {
     render(sockets);
     const { routes } = manager().route_config.virtual_hosts.at(-1);
     const socketRoute = routes.find(({ match }: { match: { prefix: string } }) => match.prefix === "/ws/");
     expect(socketRoute.route).toEqual({ cluster: "tollgate_pods", timeout: "0s", idle_timeout: "0s" });
-    expect(manager().access_log_options).toEqual({ access_log_flush_interval: "4s" });
     expect(cluster("tollgate_pods").circuit_breakers.per_host_thresholds).toEqual([{ max_connections: 514 }]);
   });
 
@@ -136,7 +140,7 @@ describeEnvoy("tollgate render envoy", () => {
       return names.filter((name) => before.get(name) !== after.get(name));
     };
     expect(changed(sockets)).toEqual([]);
-    expect(changed(sockets.replace("guaranteed: 100", "guaranteed: 101"))).toEqual(["routes.yaml", "tollgate.lua"]);
+    expect(changed(sockets.replace("guaranteed: 100", "guaranteed: 101"))).toEqual(["tollgate.lua"]);
     expect(changed(sockets.replace("9001", "9009"))).toContain("clusters.yaml");
     expect(changed(sockets.replace("9001", "9009"))).not.toContain("listeners.yaml");
     expect(changed(`${sockets}timeouts: { keep_alive_ms: 5000 }\n`)).toContain("listeners.yaml");
@@ -167,6 +171,12 @@ describeEnvoy("tollgate render envoy", () => {
     expect(said).toMatch(/note: request_limits.body_bytes: .*without one are not limited/);
   });
 
+  it("needs no listener for Envoy, and says that its address has no effect", () => {
+    const said = render(plain.replace(/envoy:.*\n/, ""), "--envoy-service", "127.0.0.1:1");
+    expect(said).toContain("note: --envoy-service has no effect without --mode rls");
+    expect(read("envoy.yaml")).not.toContain("tollgate_envoy");
+  });
+
   it("gives each data plane its own token and no other", () => {
     const own = plain.replace(
       `plane_token: ${SECRET}`,
@@ -183,9 +193,14 @@ describeEnvoy("tollgate render envoy", () => {
   it.each([
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
     ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],
-    ["no listener for Envoy", plain.replace(/envoy:.*\n/, ""), [], "envoy.listen is not set"],
+    ["no listener for Envoy", plain.replace(/envoy:.*\n/, ""), ["--mode", "rls"], "envoy.listen is not set"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "--service 10.0.0.1: must be host:port"],
-    ["a service for Envoy without a port", plain, ["--envoy-service", "a"], "--envoy-service a: must be host:port"],
+    [
+      "a service for Envoy without a port",
+      plain,
+      ["--mode", "rls", "--envoy-service", "a"],
+      "--envoy-service a: must be host:port",
+    ],
     ["a listen address without a port", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
     ["an admin address without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
@@ -196,6 +211,7 @@ describeEnvoy("tollgate render envoy", () => {
       "upstreams.pods: a route with connections needs IP addresses",
     ],
     ["an unknown mode", plain, ["--mode", "wasm"], "--mode: unknown value"],
+    ["the Lua filter of 0.2", plain, ["--mode", "lua"], "Leave out --mode and start Envoy with libtollgate.so"],
     [
       "a number of connections that is not an integer",
       plain,

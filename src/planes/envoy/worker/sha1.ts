@@ -1,6 +1,20 @@
 /** SHA-1 (FIPS 180-4) in hexadecimal, for a Lua that has no library for it. */
 import { luaString } from "../../lua/library.js";
-import { luaBit } from "../envoy-api.js";
+
+interface Bit {
+  band(this: void, a: number, b: number): number;
+  bor(this: void, a: number, b: number): number;
+  bxor(this: void, a: number, b: number): number;
+  lshift(this: void, a: number, by: number): number;
+  rol(this: void, a: number, by: number): number;
+  tobit(this: void, a: number): number;
+  /** Eight lower case digits. */
+  tohex(this: void, a: number): string;
+}
+
+declare function require(this: void, module: "bit"): Bit;
+
+const luaBit = require("bit");
 
 const BLOCK_BYTES = 64;
 
