@@ -4,12 +4,8 @@ import { luaBundle } from "./lua-bundle.js";
 /** Returns the phases that nginx calls. */
 export const nginxBundle = () => jitBundle("tollgate for nginx", "src/planes/nginx/main.ts");
 
-/** Defines the global functions that Envoy calls. The rendered options precede it in the same file. */
-export const envoyBundle = () => jitBundle("tollgate for Envoy", "src/planes/envoy/main.ts");
-
 /** Defines the global functions that Envoy's dynamic module calls. The rendered options precede it in the same file. */
-export const envoyModuleBundle = () =>
-  jitBundle("tollgate for Envoy's dynamic module", "src/planes/envoy/module-main.ts");
+export const envoyBundle = () => jitBundle("tollgate for Envoy", "src/planes/envoy/module-main.ts");
 
 /** Returns a table of the core's functions. */
 export const coreBundle = () => jitBundle("tollgate core", "src/core/portable.ts");

@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BuildError } from "./build-error.js";
-import { coreBundle, envoyBundle, envoyModuleBundle, nginxBundle } from "./bundles.js";
+import { coreBundle, envoyBundle, nginxBundle } from "./bundles.js";
 import { importsOf, writeDependencies } from "./dependencies.js";
 import { bundleSources } from "./lua-bundle.js";
 import { fromRoot } from "./paths.js";
@@ -34,7 +34,6 @@ try {
     ["jit/core.lua", coreBundle()],
     ["nginx/tollgate.lua", nginxBundle()],
     ["envoy/tollgate.lua", envoyBundle()],
-    ["envoy-module/tollgate.lua", envoyModuleBundle()],
   ]);
   const [, ownPath, folder] = process.argv;
   writeAll(folder ?? fromRoot("dist/lua"), files);

@@ -69,7 +69,7 @@ const planeLimits = section({
   nodes: whole(1, 100_000)
     .default(128)
     .describe(
-      "Maximum nodes of one plane per minute and shard: an nginx is one, an Envoy one per worker, and a restart or a new script begins new ones. Eight times as many processes may hold connections.",
+      "Maximum nodes of one plane per minute and shard: an nginx or an Envoy is one, and a restart begins a new one. Eight times as many processes may hold connections.",
     ),
   bytes_per_second: whole(10_000, 1_000_000_000)
     .default(4_194_304)
@@ -120,7 +120,7 @@ const control = section({
     .describe("After this time, users of the dashboard have to sign in again."),
 });
 
-/** The listener for Envoy: rate limit service, access log service and check API. */
+/** The listener for Envoy: the rate limit service. */
 const envoy = section({
   listen: optional(address(), "no listener").describe(
     "Address for Envoy: gRPC over HTTP/2, and HTTP. Callers must be listed in `control.allow` and have the credentials of a data plane. Without any, only a loopback address is allowed.",
@@ -252,7 +252,7 @@ export const sections = {
   envoy: envoy.prefault({}).describe("The listener for Envoy, in each gateway process."),
   lease: lease.prefault({}).describe("Tokens that a node holds in advance."),
   fail_open_tokens: optional(whole(0, MAX_TOKENS), "each app's own limit").describe(
-    "Default of `fail_open_tokens` of apps, and for descriptor limits. An Envoy divides it among its workers.",
+    "Default of `fail_open_tokens` of apps, and for descriptor limits.",
   ),
   unknown_apps: oneOf("default", "reject")
     .default("default")

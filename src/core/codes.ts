@@ -2,7 +2,7 @@
 
 /** The tokens were granted, or the operation succeeded. */
 export const OK = "ok";
-/** L2: the app's bucket has too few tokens. See Retry-After. */
+/** The bucket of the app (L2) or of a limit has too few tokens. See Retry-After. */
 export const QUOTA_EXHAUSTED = "quota_exhausted";
 /** Too few tokens, but other nodes hold some and were asked to return them. The node asks again; clients never see it. */
 export const RECALLING = "recalling";

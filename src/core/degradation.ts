@@ -114,8 +114,6 @@ type LimitsWithoutStore = Pick<AppLimits, "onStoreFailure" | "guaranteed" | "bur
 /** What a node knows about the nodes that decide without the store, and the cap of apps that have none. */
 export interface WithoutStoreSituation {
   failOpenTokens: number | undefined;
-  /** Workers of one process that divide a cap. */
-  sharers: number;
   liveNodes: number;
 }
 
@@ -130,9 +128,7 @@ export function withoutStoreAllowance(app: LimitsWithoutStore, situation: Withou
   const { onStoreFailure, guaranteed, burst } = app;
   if (onStoreFailure === "open") {
     const cap = app.failOpenTokens ?? situation.failOpenTokens;
-    if (cap === undefined) return { rate: guaranteed, burst };
-    const own = Math.floor(cap / Math.max(situation.sharers, 1));
-    return { rate: own, burst: own };
+    return cap === undefined ? { rate: guaranteed, burst } : { rate: cap, burst: cap };
   }
   const nodes = Math.max(situation.liveNodes, 1);
   if (onStoreFailure === "local") return { rate: guaranteed / nodes, burst: Math.floor(burst / nodes) };

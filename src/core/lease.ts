@@ -1,6 +1,6 @@
 /** Lease arithmetic (L3): tokens that a node was granted and may spend without a sync. The balance is one atomic counter. */
 import { COST_EXCEEDS_CAPACITY, OK } from "./codes.js";
-import { type Allowance, leaseFactor, reportFactor } from "./degradation.js";
+import { leaseFactor, reportFactor } from "./degradation.js";
 
 /**
  * The balance of a lease, which all workers of a node change atomically: shared memory in nginx, a plain number elsewhere.
@@ -75,8 +75,6 @@ export interface Lease {
   spendRate: number;
   spentAtReport: number;
   reportedAt: number;
-  /** Tokens that the service has paid for requests of this node since the last report. */
-  paidByService: number;
   /** When tokens were last spent or needed. */
   activeAt: number;
   /** The cached refusal holds from `refusedAt` to `refusedUntil` for requests that cost at least `refusedCost`. */
@@ -94,7 +92,6 @@ export function newLease(options: LeaseOptions, now: number): Lease {
     spendRate: -1,
     spentAtReport: 0,
     reportedAt: now,
-    paidByService: 0,
     activeAt: now,
     refusedAt: 0,
     refusedUntil: 0,
@@ -126,36 +123,6 @@ export function takeUncovered(cell: Cell, cost: number): number {
   return cell.add(-cost);
 }
 
-/** Times in `takeAllowance` are below this, so that a double can hold them and the price of a token: about 49 days. */
-const CLOCK_RANGE_MS = 4294967296;
-/** Clocks of workers that share a counter differ by less than this. */
-const CLOCK_DIFFERENCE_MS = 1000;
-const ROUNDING_MS = 0.001;
-/** Instead of a rate of zero. */
-const LOWEST_RATE = 1e-9;
-
-/**
- * Takes `cost` from what may be admitted without the store: a bucket of `burst` tokens that gains `rate` per second. The
- * counter, which workers may share, is the time at which an empty bucket would have begun to fill, in milliseconds; 0
- * before the first use. False, and nothing is taken, if the bucket cannot pay. A clock that was set back refills nothing.
- */
-export function takeAllowance(fillsSince: Cell, { rate, burst }: Allowance, cost: number, now: number): boolean {
-  if (cost > burst) return false;
-  const msPerToken = 1000 / Math.max(rate, LOWEST_RATE);
-  const at = now - Math.floor(now / CLOCK_RANGE_MS) * CLOCK_RANGE_MS;
-  const full = at - burst * msPerToken;
-  const since = fillsSince.get();
-  if (since > at + CLOCK_DIFFERENCE_MS) fillsSince.add(at - since);
-  else if (since === 0 || since < full) {
-    const moved = full - since;
-    // Undone if another worker has done the same meanwhile.
-    if (fillsSince.add(moved) - moved > since + ROUNDING_MS) fillsSince.add(0 - moved);
-  }
-  if (fillsSince.add(cost * msPerToken) <= at + ROUNDING_MS) return true;
-  fillsSince.add(0 - cost * msPerToken);
-  return false;
-}
-
 /** Tokens spent in this epoch, less refunds. */
 export function spentTokens(lease: Lease, cell: Cell): number {
   return lease.granted - lease.returned - cell.get();
@@ -175,8 +142,6 @@ export interface LeaseSituation {
   options: LeaseOptions;
   /** The degradation level of the store. */
   level: number;
-  /** The host can return tokens at any time, not only while it handles a request. */
-  timers: boolean;
   /** The bucket of the app is well filled. */
   plentiful: boolean;
   /** Tokens that the bucket gains per second. */
@@ -185,27 +150,8 @@ export interface LeaseSituation {
   capacity: number;
   /** It is a limit of a value, not of an app. */
   isLimit: boolean;
-  /**
-   * Of a value, for a host without timers: the most that the host holds. Tokens that it cannot be asked to return must be few
-   * compared with the limit, because they are missing elsewhere until they expire.
-   */
-  share: number;
   now: number;
 }
-
-/** All hosts without timers together hold at most this part of the bucket of a value. */
-const UNRECALLED_PART = 0.1;
-/** Smaller leases do not save calls. */
-const SMALLEST_SHARE = 2;
-
-/** `LeaseSituation.share` of a limit with this burst. */
-export function unrecalledShare(burst: number, nodes: number): number {
-  const share = Math.floor((burst * UNRECALLED_PART) / Math.max(nodes, 1));
-  return share >= SMALLEST_SHARE ? share : 0;
-}
-
-/** A host without timers holds tokens of a value for this long without use, and then returns them with its next message. */
-const EXPIRY_MS = 10000;
 
 /**
  * There are many limits of values, and most are used rarely: while tokens are plentiful, they are reported and returned later.
@@ -214,15 +160,13 @@ const EXPIRY_MS = 10000;
 const LIMIT_PATIENCE = 10;
 
 /** Time between reports about a lease. */
-export function reportIntervalMs({ options, level, plentiful, isLimit, timers }: LeaseSituation): number {
+export function reportIntervalMs({ options, level, plentiful, isLimit }: LeaseSituation): number {
   if (!plentiful) return options.syncIntervalMs * reportFactor(level);
-  if (isLimit && !timers) return EXPIRY_MS * reportFactor(level);
   return options.reportIntervalMs * (isLimit ? LIMIT_PATIENCE : 1) * reportFactor(level);
 }
 
 /** Time without use after which a lease is returned. */
-export function idleMs({ options, isLimit, timers }: LeaseSituation): number {
-  if (isLimit && !timers) return EXPIRY_MS;
+export function idleMs({ options, isLimit }: LeaseSituation): number {
   return options.idleMs * (isLimit ? LIMIT_PATIENCE : 1);
 }
 
@@ -242,12 +186,12 @@ function delaysRefill(unreported: number, elapsed: number, { capacity, isLimit }
 
 /** Whether it is time to report what was spent, or to return tokens that are scarce and were not used. */
 export function isReportDue(lease: Lease, cell: Cell, situation: LeaseSituation): boolean {
-  const { options, plentiful, timers, now } = situation;
+  const { options, plentiful, now } = situation;
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
   if (unreported >= options.batchThreshold) return true;
   if (unreported === 0 && (plentiful || cell.get() <= 0)) return false;
   const elapsed = now - lease.reportedAt;
-  if (timers && delaysRefill(unreported, elapsed, situation)) return true;
+  if (delaysRefill(unreported, elapsed, situation)) return true;
   return elapsed < 0 || elapsed >= reportIntervalMs(situation);
 }
 
@@ -258,53 +202,25 @@ const LONG_MEASUREMENT_MS = 1000;
 const BUSY_LEASE_SECONDS = 1;
 /** … and that of a slow one this long, up to the reserve. */
 const SLOW_LEASE_SECONDS = 60;
-/** A lease of a host that cannot return tokens without a request. */
+/** A lease while tokens are scarce and the store is slow … */
 const SHORT_LEASE_SECONDS = 0.2;
-/** A lease while tokens are scarce: others may need them more. */
+/** … and while it is not: others may need the tokens more. */
 const SCARCE_LEASE_SECONDS = 0.03;
 /** The smallest lease while tokens are plentiful: otherwise every request of a slow app would need a message. */
 const SMALLEST_LEASE = 10;
 
-export function smallestLease({ reserve }: LeaseOptions): number {
+function smallestLease({ reserve }: LeaseOptions): number {
   return Math.min(SMALLEST_LEASE, reserve);
-}
-
-/** Time after which a rate of requests that the service pays is measured anew. */
-const PAID_ELSEWHERE_MS = 1000;
-
-/** A value is leased after the service has paid this many tokens for it within EXPIRY_MS. */
-const PAID_FOR_LEASE = 2;
-
-/**
- * For a host without timers: whether so many requests are paid by the service that a lease is worth it. A lease of at least
- * one token is; slower apps hold no tokens, because they could not be recalled. Values hold up to their share if they are
- * used more than once. While their tokens are scarce, the store is asked once per EXPIRY_MS whether they still are.
- */
-export function isLeaseWorthwhile(lease: Lease, { share, plentiful, now }: LeaseSituation): boolean {
-  const elapsed = now - lease.reportedAt;
-  const leasable = (lease.paidByService * 1000 * SHORT_LEASE_SECONDS) / Math.max(elapsed, PAID_ELSEWHERE_MS);
-  if (leasable >= 1) return true;
-  if (share > 0 && lease.paidByService >= PAID_FOR_LEASE && (plentiful || elapsed >= EXPIRY_MS)) return true;
-  if (elapsed < 0 || elapsed >= (share > 0 ? EXPIRY_MS : PAID_ELSEWHERE_MS)) {
-    lease.paidByService = 0;
-    lease.reportedAt = now;
-  }
-  return false;
 }
 
 /** The wanted balance: it follows the spending rate and the scarcity of tokens, and is larger while the store is slow. */
 function leaseTarget(spendRate: number, situation: LeaseSituation): number {
-  const { options, level, timers, plentiful, gain, share } = situation;
+  const { options, level, plentiful, gain } = situation;
   // While tokens are scarce, a node cannot go on spending more than the bucket gains: a burst must not keep tokens from others.
   const rate = Math.max(plentiful ? spendRate : Math.min(spendRate, gain), 0);
   const factor = leaseFactor(level);
   if (!plentiful && level === 0) return Math.floor(rate * SCARCE_LEASE_SECONDS);
-  const short = Math.floor(rate * SHORT_LEASE_SECONDS * factor);
-  if (!plentiful) return short;
-  if (!timers) {
-    const lasting = rate > 0 ? Math.max((rate * EXPIRY_MS) / 1000, smallestLease(options)) : 0;
-    return Math.max(short, Math.floor(Math.min(lasting, share)));
-  }
+  if (!plentiful) return Math.floor(rate * SHORT_LEASE_SECONDS * factor);
   const slow = Math.min(options.reserve, rate * SLOW_LEASE_SECONDS);
   return Math.ceil(Math.max(slow, rate * BUSY_LEASE_SECONDS, smallestLease(options)) * factor);
 }
@@ -341,11 +257,8 @@ export interface Demand {
 }
 
 /** Measures the rate of spending since the last report. Longer measurements replace the average. */
-function measure(lease: Lease, spent: number, elapsed: number, share: number): void {
-  // The first requests of a value may come together: they must not look like a high rate.
-  const period = share > 0 && lease.spendRate < 0 ? Math.max(elapsed, LONG_MEASUREMENT_MS) : elapsed;
-  const measured = Math.max(((spent - lease.spentAtReport + lease.paidByService) * 1000) / period, 0);
-  lease.paidByService = 0;
+function measure(lease: Lease, spent: number, elapsed: number): void {
+  const measured = Math.max(((spent - lease.spentAtReport) * 1000) / elapsed, 0);
   const replaces = lease.spendRate < 0 || elapsed >= LONG_MEASUREMENT_MS;
   lease.spendRate = replaces ? measured : (lease.spendRate + measured) / 2;
 }
@@ -366,8 +279,8 @@ export function planSync(lease: Lease, cell: Cell, demand: Demand, situation: Le
   const elapsed = now - lease.reportedAt;
   const steppedBack = elapsed < 0;
   const hasSpent = spent !== lease.spentAtReport;
-  if (hasSpent || lease.paidByService > 0 || waitingCost > 0 || steppedBack) lease.activeAt = now;
-  if (elapsed >= SHORTEST_MEASUREMENT_MS) measure(lease, spent, elapsed, situation.share);
+  if (hasSpent || waitingCost > 0 || steppedBack) lease.activeAt = now;
+  if (elapsed >= SHORTEST_MEASUREMENT_MS) measure(lease, spent, elapsed);
   lease.target = leaseTarget(lease.spendRate, situation);
   if (elapsed >= SHORTEST_MEASUREMENT_MS || steppedBack) {
     lease.reportedAt = now;

@@ -1,4 +1,6 @@
 /** The account of one app on one node: its limits, lease, sync state and waiting requests. */
+
+import type { AllowanceUse } from "../core/allowance.js";
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import type { CostProfile, LearnedSizesByMethod } from "../core/cost.js";
 import {
@@ -114,7 +116,7 @@ export interface Account<W extends Waiter = Waiter> {
   finalReport: LeaseMessage | undefined;
   learned: LearnedSizesByMethod;
   /** For `takeAllowance`. Undefined until the store first fails to answer; most accounts never need it. */
-  withoutStore: Cell | undefined;
+  withoutStore: AllowanceUse | undefined;
 }
 
 /** While tokens are scarce an account asks at most this often. */

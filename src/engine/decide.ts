@@ -1,5 +1,7 @@
 /** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
-import { COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
+
+import { newAllowanceUse, takeAllowance } from "../core/allowance.js";
+import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import {
   type CostProfile,
   checkAge,
@@ -10,10 +12,9 @@ import {
   learnedSizes,
 } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
-import { applyReply, isRefused, MISS, plainCell, takeAllowance, takeUncovered } from "../core/lease.js";
+import { isRefused, MISS, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
 import { activate, knownNodes, type NodeState, urge } from "./node.js";
-import { recordRemaining } from "./remaining.js";
 
 /** The request is decided. */
 export const DECIDED = 0;
@@ -28,7 +29,7 @@ export const WAIT = 3;
 const MAX_WAITERS = 10000;
 /**
  * Refusals that may end before their retry time are cached this long at most: those of a limit of a value, because another
- * node may return tokens, and those by a service in an emergency.
+ * node may return tokens.
  */
 export const BRIEF_REFUSAL_MS = 1000;
 /** Retry-After of a refusal without the store. */
@@ -170,37 +171,12 @@ export function cachedRetryMs({ lease, sync }: Account, now: number): number {
   return Math.ceil(Math.max(lease.refusedUntil, sync.retryAt) - now);
 }
 
-/** What the service decided about a single request, from its own lease. */
-export interface RemoteDecision {
-  code: string;
-  remaining: number;
-  limit: number;
-  retryAfterMs: number;
-}
-
-export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: number): void {
-  const { lease, cell, syncCell, sync, limits } = outcome.account;
-  const { code, remaining, limit, retryAfterMs } = decision;
-  const balance = cell.get();
-  recordRemaining(outcome.account, { remaining, limit, balance }, now);
-  if (code !== OK && code !== STORE_UNAVAILABLE) {
-    applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
-    sync.retryAt = now + retryAfterMs;
-    // This node may never learn of an emergency that is about to end.
-    const isBrief = limits.fillSeconds !== undefined || code === EMERGENCY_BLOCKED;
-    if (isBrief) lease.refusedUntil = Math.min(lease.refusedUntil, now + BRIEF_REFUSAL_MS);
-  }
-  if (code === OK) lease.paidByService = lease.paidByService + outcome.cost;
-  outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;
-  conclude(outcome, "remote", code, balance);
-}
-
 /** Admits what `onStoreFailure` allows, to be charged when the store is back; refuses the rest with 503. */
 export function decideWithoutStore(node: NodeState, outcome: Outcome, now: number): void {
   const account = outcome.account;
-  const { failOpenTokens, sharers } = node.options;
-  const allowance = withoutStoreAllowance(account.limits, { failOpenTokens, sharers, liveNodes: knownNodes(node) });
-  if (account.withoutStore === undefined) account.withoutStore = plainCell();
+  const { failOpenTokens } = node.options;
+  const allowance = withoutStoreAllowance(account.limits, { failOpenTokens, liveNodes: knownNodes(node) });
+  if (account.withoutStore === undefined) account.withoutStore = newAllowanceUse();
   if (!takeAllowance(account.withoutStore, allowance, outcome.cost, now)) {
     refuseWithoutStore(outcome);
     return;

@@ -9,10 +9,6 @@ export interface NodeOptions {
   timeoutMs: number;
   /** Cap on tokens per app and second without the store, if the app's `onStoreFailure` is "open" and it has no cap of its own. */
   failOpenTokens: number | undefined;
-  /** Workers of one process that divide such a cap, because each is a node. */
-  sharers: number;
-  /** False on a host that can only send a sync while it handles a request. */
-  timers: boolean;
   /**
    * It sends messages also while it holds no tokens. With several shards only to the first one: so that knows all nodes,
    * and the others those that use them.

@@ -1,9 +1,7 @@
 /** Plans sync messages: which accounts are due, and what the message reports and asks for each of them. */
 import { BORROW_RATIO } from "../core/borrow.js";
 import {
-  cutLease,
   idleMs,
-  isLeaseWorthwhile,
   isRefused,
   isReportDue,
   type LeaseMessage,
@@ -14,10 +12,9 @@ import {
   reportIntervalMs,
   returnAll,
   spentTokens,
-  unrecalledShare,
 } from "../core/lease.js";
 import { type Account, isScarce } from "./account.js";
-import { knownNodes, type NodeOptions, type NodeState, urge } from "./node.js";
+import { type NodeOptions, type NodeState, urge } from "./node.js";
 import type { ReplyToWaiters } from "./waiters.js";
 
 /** A node sends a message at least this often. */
@@ -80,7 +77,6 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   if (sync.recalled && unreported) return true;
   sync.recalled = false;
   if (isReportDue(lease, cell, situation)) return true;
-  if (lease.paidByService > 0 && isLeaseWorthwhile(lease, situation)) return true;
   if (hasRefunds && now - lease.reportedAt >= reportIntervalMs(situation)) return true;
   const scarce = isScarce(account, now);
   if (account.waitingCost > 0) return !scarce;
@@ -100,16 +96,14 @@ const LOOK_MS = 1000;
 
 /** The accounts of the next message: the urgent ones, and once per sync interval all that are due. */
 export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
-  const { lease: options, timers } = node.options;
+  const { lease: options } = node.options;
   const situation: LeaseSituation = {
     options,
     level: node.level,
-    timers,
     plentiful: true,
     gain: 0,
     capacity: 0,
     isLimit: false,
-    share: 0,
     now,
   };
   const planned: PlannedSync<A>[] = [];
@@ -142,14 +136,9 @@ function planIfDue<A extends Account>(
   situation: LeaseSituation,
   planned: PlannedSync<A>[],
 ): boolean {
-  const { now, options, timers } = situation;
+  const { now, options } = situation;
   const { limits, sync } = account;
   situation.isLimit = limits.fillSeconds !== undefined;
-  situation.share = 0;
-  if (!timers) {
-    if (situation.isLimit) situation.share = unrecalledShare(Math.min(limits.burst, sync.limit), knownNodes(node));
-    else if (!node.epochClosed) returnUnused(account, now);
-  }
   // A recall counts even if the record of a shared account, which is from before it, was read since.
   situation.plentiful = sync.plentiful && !sync.recalled;
   situation.gain = limits.guaranteed;
@@ -295,34 +284,27 @@ function plannedReport<A extends Account>(node: NodeState<A>, account: A, messag
 }
 
 /**
- * Returns the refunds that were not added to the balance. Refunds for tokens that were spent in a closed epoch have no grant
- * to be deducted from. They are dropped, because a node must not return more than it was granted.
+ * Applies the refunds that were not added to the balance. Spending without a grant that the store does not know is reduced.
+ * Otherwise tokens are returned, but never more than were granted: the store rejects such a message. Refunds of overdraft
+ * that was reported stay until a reply counts it as granted. Those of a closed epoch have nothing to be deducted from,
+ * and are dropped.
  */
-function returnRefunds({ lease, syncCell, refunds }: Account): void {
+function returnRefunds({ lease, sync, syncCell, refunds }: Account): void {
   const tokens = refunds.get();
-  if (tokens > 0) refunds.add(-tokens);
-  const spent = spentTokens(lease, syncCell);
-  const returned = Math.min(tokens, Math.max(spent, 0));
-  lease.returned = lease.returned + returned;
-  // The rate of spending is measured without refunds.
-  lease.spentAtReport = lease.spentAtReport - returned;
-  if (spent < 0) syncCell.add(spent);
-}
-
-/** A node without timers that spent little of an app for this long returns the rest of its lease. */
-const UNUSED_MS = 1000;
-
-/**
- * For apps on nodes without timers: returns what the lease holds for an earlier rate of spending, which could not be returned
- * while no request came. One second's worth of the spending since the last report stays.
- */
-function returnUnused({ lease, syncCell }: Account, now: number): void {
-  const elapsed = now - lease.reportedAt;
-  if (elapsed < UNUSED_MS) return;
-  const spent = Math.max(spentTokens(lease, syncCell) - lease.spentAtReport, 0);
-  const keep = Math.ceil((spent * 1000) / elapsed) + 1;
   const balance = syncCell.get();
-  if (balance > keep) cutLease(lease, syncCell, keep / balance);
-  // The old rate is not asked for again: only the next measurement counts.
-  lease.spendRate = -1;
+  const spent = lease.granted - lease.returned - balance;
+  if (tokens > 0) {
+    const overdrawn = Math.max(0 - balance, 0);
+    const unknown = sync.unanswered ? 0 : Math.max(spent - sync.reportedSpent, 0);
+    const reduced = Math.min(tokens, overdrawn, unknown);
+    const covered = Math.max(Math.min(spent - reduced, lease.granted - lease.returned), 0);
+    const returned = Math.min(tokens - reduced, covered);
+    const kept = overdrawn > reduced ? tokens - reduced - returned : 0;
+    refunds.add(kept - tokens);
+    if (reduced > 0) syncCell.add(reduced);
+    lease.returned = lease.returned + returned;
+    // The rate of spending is measured without refunds.
+    lease.spentAtReport = lease.spentAtReport - reduced - returned;
+  }
+  if (spent < 0) syncCell.add(spent);
 }

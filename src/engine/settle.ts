@@ -27,7 +27,7 @@ export function actualCost(
 }
 
 /** The sizes of a finished exchange change the estimates of later ones. */
-export function learnFrom(
+function learnFrom(
   account: Account,
   { method, profile }: Pick<PaidExchange, "method" | "profile">,
   requestBytes: number,

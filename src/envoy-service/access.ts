@@ -15,21 +15,8 @@ export interface AccessDenial {
   detail: string;
 }
 
-/** An authorized caller. */
-export interface Caller {
-  /** The name of the data plane; empty if several share the credentials. */
-  plane: string;
-  /** Whether it may act for this node, or for this proxy with connections. */
-  mayActFor(node: string): boolean;
-}
-
-/** A caller of a public method. */
-export const nobody: Caller = { plane: "", mayActFor: () => false };
-
-export type AccessVerdict = { denial: AccessDenial; caller?: undefined } | { denial?: undefined; caller: Caller };
-
-/** Checks the Authorization header of a request on one connection. */
-export type AccessCheck = (authorization: string | undefined) => AccessVerdict;
+/** Checks the Authorization header of a request on one connection. Undefined: the caller is authorized. */
+export type AccessCheck = (authorization: string | undefined) => AccessDenial | undefined;
 
 const forbidden = (detail: string): AccessDenial => ({ kind: "forbidden", detail });
 const unauthenticated = (detail: string): AccessDenial => ({ kind: "unauthenticated", detail });
@@ -61,10 +48,9 @@ export function createAccessChecks(access: () => EnvoyAccess) {
     return latest;
   }
 
-  /** The name of the data plane, which is empty if several share the credentials; or why it is denied. */
-  function planeOn(socket: Socket, address: string, authorization: string | undefined): string | AccessDenial {
+  function denialOf(socket: Socket, address: string, authorization: string | undefined): AccessDenial | undefined {
     if (!isAllowed(address)) return outside;
-    if (!planes.isConfigured) return "";
+    if (!planes.isConfigured) return undefined;
     const token = bearerToken(authorization);
     if (token !== "" && failures.waitMs(address) > 0) return locked;
     const identity = planes.identify(token, certificateNames(socket));
@@ -73,30 +59,21 @@ export function createAccessChecks(access: () => EnvoyAccess) {
       return denials[identity.denied];
     }
     if (token !== "") failures.succeeded(address);
-    return identity.plane;
+    return undefined;
   }
 
   /** The check of one connection. */
   function forConnection(socket: Socket): AccessCheck {
     const address = plainAddress(socket.remoteAddress ?? "");
-    let accepted: { access: EnvoyAccess; authorization: string | undefined; verdict: AccessVerdict } | undefined;
+    let accepted: { access: EnvoyAccess; authorization: string | undefined } | undefined;
 
-    function check(authorization: string | undefined): AccessVerdict {
+    function check(authorization: string | undefined): AccessDenial | undefined {
       const latest = update();
       // Not compared in constant time: only a connection that has sent the right token gets here.
-      if (accepted?.access === latest && accepted.authorization === authorization) return accepted.verdict;
-      const plane = planeOn(socket, address, authorization);
-      if (typeof plane !== "string") return { denial: plane };
-      const caller: Caller = {
-        plane,
-        mayActFor(node) {
-          // A stream may live longer than the credentials with which it was opened.
-          if (update() !== latest) return check(authorization).caller?.mayActFor(node) === true;
-          return planes.mayActFor(plane, node);
-        },
-      };
-      accepted = { access: latest, authorization, verdict: { caller } };
-      return accepted.verdict;
+      if (accepted?.access === latest && accepted.authorization === authorization) return undefined;
+      const denial = denialOf(socket, address, authorization);
+      if (denial === undefined) accepted = { access: latest, authorization };
+      return denial;
     }
 
     return check;

@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { OVERLOADED } from "../core/codes.js";
 import { OVERLOAD_RETRY_SECONDS } from "../core/refusals.js";
 import type { Log } from "../shared/log.js";
-import { type AccessDenial, type Caller, nobody } from "./access.js";
+import type { AccessDenial } from "./access.js";
 import { ChunkList } from "./buffers.js";
 import type { Expiry } from "./expiry.js";
 import type { Peer } from "./peers.js";
@@ -14,8 +14,6 @@ export interface HttpReply {
   status: number;
   headers?: Record<string, string>;
   body: string;
-  /** Called instead of sending the reply, if the caller has given up meanwhile. */
-  undo?(): void;
 }
 
 export interface HttpRoute {
@@ -23,7 +21,7 @@ export interface HttpRoute {
   path: string;
   /** No token needed, as for health checks. */
   isPublic?: boolean;
-  handle(body: Buffer, caller: Caller): HttpReply | Promise<HttpReply>;
+  handle(body: Buffer): HttpReply | Promise<HttpReply>;
 }
 
 /** The connection of a request. */
@@ -49,17 +47,11 @@ interface HttpRequest {
   headers: IncomingHttpHeaders;
   body: Readable;
   peer: HttpPeer;
-  /** False if the caller has given up. */
-  send(reply: HttpReply): boolean;
-}
-
-interface HttpCall {
-  route: HttpRoute;
-  caller: Caller;
+  send(reply: HttpReply): void;
 }
 
 /** What to do with a request: call a route, or reply. */
-type Found = HttpCall | HttpReply;
+type Found = { route: HttpRoute } | HttpReply;
 
 export function createHttpRoutes(options: HttpRoutesOptions) {
   const { routes, maxBodyBytes, maxPublicBytes, sheds, expiry, log } = options;
@@ -75,30 +67,25 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
     const candidates = routes.filter((route) => route.path === path);
     const route = candidates.find((candidate) => candidate.method === method);
     if (route?.isPublic === true) {
-      return { found: accepted(route, headers, nobody), isStranger: !peer.isAuthorized };
+      return { found: accepted(route, headers), isStranger: !peer.isAuthorized };
     }
-    const verdict = peer.check(headers.authorization);
-    if (verdict.denial !== undefined) return { found: denied(verdict.denial), isStranger: true };
-    return { found: foundBy(verdict.caller, headers, route, candidates), isStranger: false };
+    const denial = peer.check(headers.authorization);
+    if (denial !== undefined) return { found: denied(denial), isStranger: true };
+    return { found: foundBy(headers, route, candidates), isStranger: false };
   }
 
-  function accepted(route: HttpRoute, headers: IncomingHttpHeaders, caller: Caller): Found {
+  function accepted(route: HttpRoute, headers: IncomingHttpHeaders): Found {
     const maxBytes = maxBytesOf(route);
-    return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : { route, caller };
+    return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : { route };
   }
 
-  function foundBy(
-    caller: Caller,
-    headers: IncomingHttpHeaders,
-    route: HttpRoute | undefined,
-    candidates: HttpRoute[],
-  ): Found {
+  function foundBy(headers: IncomingHttpHeaders, route: HttpRoute | undefined, candidates: HttpRoute[]): Found {
     // Only browsers send these headers.
     if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {
       return problem(403, "forbidden", "cross_site", "web pages must not call this listener");
     }
     if (route !== undefined) {
-      return sheds() ? overloaded : accepted(route, headers, caller);
+      return sheds() ? overloaded : accepted(route, headers);
     }
     if (candidates.length === 0) return problem(404, "not_found", "no_such_path", "unknown path on this listener");
     const allowed = candidates.map((candidate) => candidate.method).join(", ");
@@ -106,10 +93,9 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
     return { ...reply, headers: { ...JSON_TYPE, Allow: allowed } };
   }
 
-  async function call({ route, caller }: HttpCall, body: Buffer, send: HttpRequest["send"]): Promise<void> {
+  async function call(route: HttpRoute, body: Buffer, send: HttpRequest["send"]): Promise<void> {
     try {
-      const reply = await route.handle(body, caller);
-      if (!send(reply)) reply.undo?.();
+      send(await route.handle(body));
     } catch (error) {
       log.error({ err: error, path: route.path }, "an HTTP request of an Envoy failed");
       send(problem(500, "internal_error", "internal_error", "internal error"));
@@ -142,7 +128,7 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
       else if (!chunks.add(chunk)) reject(buffersFull);
     });
     body.on("end", () => {
-      if (!isRejected) void call(found, chunks.join(), send);
+      if (!isRejected) void call(found.route, chunks.join(), send);
     });
     body.on("close", () => chunks.clear());
   }
@@ -177,8 +163,7 @@ const buffersFull = problem(
 );
 const overloaded: HttpReply = {
   ...problem(503, "service_unavailable", OVERLOADED, "this process refuses new work; try again"),
-  // Envoy sets the second one itself if it refuses a call. Its filter does not count such a call as a failure of the store.
-  headers: { ...JSON_TYPE, "retry-after": String(OVERLOAD_RETRY_SECONDS), "x-envoy-overloaded": "true" },
+  headers: { ...JSON_TYPE, "retry-after": String(OVERLOAD_RETRY_SECONDS) },
 };
 const tooLarge = (maxBytes: number) => problem(413, "content_too_large", "body", `at most ${maxBytes} bytes`);
 
@@ -189,19 +174,17 @@ function denied({ kind, detail }: AccessDenial): HttpReply {
   return { ...reply, headers: { ...reply.headers, "WWW-Authenticate": "Bearer" } };
 }
 
-function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpReply): boolean {
-  if (response.headersSent || response.destroyed) return false;
+function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpReply): void {
+  if (response.headersSent || response.destroyed) return;
   // Reads and discards the rest of a rejected body: the client might not read the reply before it has sent all of it.
   request.resume();
   if (!request.complete) response.setHeader("Connection", "close");
   response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
-  return true;
 }
 
-function sendHttp2(stream: ServerHttp2Stream, { status, headers, body }: HttpReply): boolean {
-  if (stream.headersSent || stream.destroyed || stream.closed) return false;
+function sendHttp2(stream: ServerHttp2Stream, { status, headers, body }: HttpReply): void {
+  if (stream.headersSent || stream.destroyed || stream.closed) return;
   stream.respond({ ":status": status, ...headers, "content-length": Buffer.byteLength(body) });
   stream.end(body);
   if (!stream.readableEnded) stream.close();
-  return true;
 }

@@ -14,17 +14,17 @@ import { every } from "../shared/background.js";
 import type { Clock } from "../shared/clock.js";
 import { setIdleRule } from "../shared/connection-limits.js";
 import type { Log } from "../shared/log.js";
-import { createAccessChecks, type EnvoyAccess, nobody } from "./access.js";
+import { createAccessChecks, type EnvoyAccess } from "./access.js";
 import { createBuffers } from "./buffers.js";
 import { createExpiry } from "./expiry.js";
-import { createGrpcServer, endWithStatus, type GrpcMethod } from "./grpc/server.js";
+import { createGrpcServer, endWithStatus, type UnaryMethod } from "./grpc/server.js";
 import { GrpcError, PERMISSION_DENIED, UNAUTHENTICATED } from "./grpc/status.js";
 import { createHttpRoutes, type HttpRoute } from "./http-routes.js";
 import { createPeers, type Peer } from "./peers.js";
 import { detectProtocol } from "./protocol.js";
 
 export interface EnvoyListenerOptions {
-  methods: readonly GrpcMethod[];
+  methods: readonly UnaryMethod[];
   routes: readonly HttpRoute[];
   /** Read on every request. */
   access(): EnvoyAccess;
@@ -153,14 +153,14 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       return;
     }
     if (grpc.isPublic(headers[":path"] ?? "")) {
-      const serve = () => grpc.serve(stream, headers, { buffers: peer.buffers, caller: nobody });
+      const serve = () => grpc.serve(stream, headers, peer.buffers);
       if (peer.isAuthorized) serve();
       else peer.inTurn(stream, serve);
       return;
     }
-    const { denial, caller } = peer.check(headers.authorization);
+    const denial = peer.check(headers.authorization);
     if (denial === undefined) {
-      grpc.serve(stream, headers, { buffers: peer.buffers, caller });
+      grpc.serve(stream, headers, peer.buffers);
       return;
     }
     const status = denial.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;
@@ -231,7 +231,6 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       // `Server.close` of HTTP does not count the connections that use HTTP/2.
       NetServer.prototype.close.call(server, () => resolve());
     });
-    grpc.drain();
     for (const [socket, { session, hasProtocol }] of connections) {
       // Running calls finish. Calls that arrive from now on are refused by GOAWAY, which tells the peer to retry elsewhere.
       if (session !== undefined) session.close();
@@ -255,7 +254,7 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
     /** Not listening yet. */
     server,
     openConnections: () => connections.size,
-    /** Accepts no more connections, ends client streams, and waits for running calls. Disconnects the rest after `graceMs`. */
+    /** Accepts no more connections, and waits for running calls. Disconnects the rest after `graceMs`. */
     close(graceMs: number): Promise<void> {
       closed ??= close(graceMs);
       return closed;

@@ -87,12 +87,12 @@ export function createPeers({ access, maxConnections, buffersFor, clock = system
           else begin(next);
         },
         check(authorization) {
-          const verdict = check(authorization);
-          if (verdict.denial === undefined && !peer.isAuthorized) {
+          const denial = check(authorization);
+          if (denial === undefined && !peer.isAuthorized) {
             peer.isAuthorized = true;
             unauthorized.delete(socket);
           }
-          return verdict;
+          return denial;
         },
       };
       all.set(socket, peer);

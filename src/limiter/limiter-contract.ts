@@ -89,8 +89,6 @@ export type LimitedTransfer = "delayed" | "aborted";
 export interface LimiterObserver {
   /** Called once per decision. `waited`: it was not immediate. */
   decided?(decision: Decision, milliseconds: number, waited: boolean): void;
-  /** As `decided`, for a request that a data plane counts itself. */
-  decidedForPlane?(decision: Decision, milliseconds: number, waited: boolean): void;
   /** An admitted exchange has ended. */
   settled?(decision: Decision): void;
   /** The actual cost differs from the estimate; `ratio` is the relative error. */

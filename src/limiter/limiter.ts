@@ -4,7 +4,7 @@ import { deviation } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
-import { limitOfBucket, NO_LIMITS, type RequestAttributes } from "../descriptors/limit-rules.js";
+import { NO_LIMITS, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -29,8 +29,8 @@ import { decisionFrom, unknownApp } from "./decisions.js";
 import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { type DecisionCounts, limiterStats } from "./limiter-stats.js";
 import { AGAIN, type JointOutcome } from "./limits/joint-payments.js";
-import { createLimitChecks, type NamedCost } from "./limits/limit-checks.js";
-import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
+import { createLimitChecks } from "./limits/limit-checks.js";
+import { isMeteredExchange, Meter, type MeterLimiter, type Transfer } from "./meter.js";
 import { createShardSyncers } from "./shard-syncers.js";
 import { createSharedState } from "./shared-state.js";
 
@@ -78,8 +78,7 @@ const more: TakeKind = {
 };
 
 function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
-  const host = { timers: true, heartbeats: true, sharers: 1 };
-  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, ...host };
+  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, heartbeats: true };
 }
 
 export type Limiter = ReturnType<typeof createLimiter>;
@@ -120,17 +119,6 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   const decided: TakeKind = { record: recorded, usesFallback: true };
-  /** Of a request that a data plane counts itself. */
-  const decidedForPlane: TakeKind = {
-    record(decision, startedMs, waited) {
-      const isDecided = decision.cost > 0 && decision.code !== UNKNOWN_APP;
-      const milliseconds = startedMs === undefined ? 0 : clock.now() - startedMs;
-      if (isDecided) observer.decidedForPlane?.(decision, milliseconds, waited);
-      return decision;
-    },
-    usesFallback: true,
-  };
-
   function check(request: CheckedRequest, startedMs: StartTime = startTime()): Deciding {
     const { app: id, method, contentLength, attributes } = request;
     const account = apps.get(id) ?? fallback;
@@ -176,22 +164,6 @@ export function createLimiter(options: LimiterOptions) {
     if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, kind, since), record);
     if (step === DECIDED_SYNC) syncer.wake(account);
     return record(decisionFrom(current, syncer.node.clock), startedMs, false);
-  }
-
-  /** As `takeForPlane`, of several accounts or of none: an app, and buckets of limits. Undefined for an id that is neither. */
-  function takeTogetherForPlane(asked: { id: string; cost: number }[]) {
-    let app: JointOutcome | undefined;
-    const limits: NamedCost[] = [];
-    for (const { id, cost } of asked) {
-      const name = limitOfBucket(id);
-      const rule = name === "" ? undefined : limitChecks.ruleOf(name);
-      const account = name === "" ? (apps.get(id) ?? fallback) : undefined;
-      if (rule !== undefined) limits.push({ rule, id, cost });
-      else if (account !== undefined && app === undefined && limits.length === 0) {
-        app = newOutcome(account, "", cost) as JointOutcome;
-      } else return undefined;
-    }
-    return limitChecks.takeAll(app, limits);
   }
 
   function miss(account: LimiterAccount, startedMs: StartTime, again: Again, record: Recorder = recorded): Deciding {
@@ -282,12 +254,6 @@ export function createLimiter(options: LimiterOptions) {
     refundLimits: limitChecks.alone.refund,
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
-    /** As `take`, for a request that a data plane counts itself. */
-    takeForPlane: (app: string, cost: number) => take(app, cost, decidedForPlane),
-    takeTogetherForPlane,
-    /** Returns tokens of these two, by the app or bucket that has paid. */
-    giveBackForPlane: (id: string, tokens: number) =>
-      giveBack(limitOfBucket(id) === "" ? (apps.get(id) ?? fallback) : accounts.limitOwner(id), tokens),
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
     /** The state of an app in the store, as a decision about one token; nothing is taken. */
@@ -322,7 +288,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */
     meter(decision: Decision, transfer: Transfer): Meter | undefined {
       const account = apps.get(decision.app);
-      return account !== undefined && isMetered(account, decision)
+      return account !== undefined && isMeteredExchange(account, decision)
         ? new Meter(meterLimiter, decision, transfer)
         : undefined;
     },

@@ -3,17 +3,12 @@ import type { BucketLimits } from "../core/limits.js";
 import { shardOf, WHOLE_SHARE } from "../core/shard.js";
 import type { RunOptions, Store, StoreKind } from "../store/store.js";
 import { createNodeShares } from "./node-shares.js";
+import type { ClusterLimits, CopiedEmergency } from "./shard-contract.js";
 import { createShardCount } from "./shard-count.js";
-import {
-  type ClusterLimits,
-  type CopiedEmergency,
-  createShardQuota,
-  type ReconcileResult,
-  type ShardQuota,
-  type ShardState,
-} from "./shard-quota.js";
+import { createShardQuota, type ReconcileResult, type ShardQuota, type ShardState } from "./shard-quota.js";
 import { shardTags } from "./shard-tags.js";
 
+export type * from "./shard-contract.js";
 export type * from "./shard-quota.js";
 
 export type Quota = ReturnType<typeof createQuota>;
@@ -165,8 +160,6 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     inspect: (app: BucketLimits) => of(app.id).inspect(app),
     borrow: (app: BucketLimits, amount: number, operation: string) => of(app.id).borrow(app, amount, operation),
     credit: (app: BucketLimits, amount: number, operation: string) => of(app.id).credit(app, amount, operation),
-    refund: (app: BucketLimits, node: string, amount: number, operation: string) =>
-      of(app.id).refund(app, node, amount, operation),
     repay: (app: BucketLimits, amount: number, operation: string) => of(app.id).repay(app, amount, operation),
     reconcile: (
       app: BucketLimits,

@@ -3,78 +3,31 @@
 import { MICRO } from "../core/bucket.js";
 import { INVALID_ARGUMENT, OK } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey, recallChannel } from "../core/keys.js";
-import type { LeaseMessage } from "../core/lease.js";
 import type { BucketLimits } from "../core/limits.js";
-import type { NodeReply as EngineReply } from "../engine/reply.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { Share } from "../scripts/common/share.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { InvalidArgument, StoreError } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
-
-/** The limits of the cluster bucket (L1). */
-export interface ClusterLimits {
-  id: string;
-  /** Maximum number of tokens. */
-  capacity: number;
-  /** Tokens per second. */
-  rate: number;
-  /** A node that sends no message for this long counts as dead. */
-  nodeTtlMs: number;
-  /** Default 1. Fixed when the cluster is created. */
-  shards?: number;
-  /** Names of data planes with their own credentials. The same list until they change. Default: none. */
-  planes?: readonly string[];
-}
-
-/** A node and its epoch. `seq` numbers its messages from 1; a repeated message keeps its number. */
-export interface Sender {
-  node: string;
-  epoch: number;
-  seq: number;
-}
-
-export interface GrantRequest extends LeaseMessage {
-  app: BucketLimits;
-  /** The node holds and needs nothing: its counters of this app restart at zero. */
-  finalReport?: boolean;
-}
-
-export type ReportRequest = Omit<GrantRequest, "need" | "want" | "finalReport">;
+import type {
+  ClusterLimits,
+  CopiedEmergency,
+  GrantRequest,
+  NodeReply,
+  ReportRequest,
+  Sender,
+  ShareRound,
+} from "./shard-contract.js";
 
 const FINAL_REPORT = 2;
 /** Values in a reply to a node before those of the apps. */
 const HEAD = 5;
-
-/** An emergency as the first shard has it. Milliseconds; `leftMs` 0: no end. */
-export interface CopiedEmergency {
-  active: boolean;
-  source: string;
-  sinceMs: number;
-  leftMs: number;
-  /** Bursts and borrowing are stopped: the first stage of the automatic emergency. */
-  burstsStopped: boolean;
-  /** Empty unless an operator started it. */
-  reason: string;
-  operator: string;
-}
-
-/** Part of every reply to a node. */
-export interface NodeReply extends EngineReply {
-  emergencyLeftMs: number;
-}
 
 export type ReconcileResult = ReturnType<typeof reconcileResult>;
 
 export type ShardQuota = ReturnType<typeof createShardQuota>;
 
 export type ShardState = Awaited<ReturnType<ShardQuota["read"]>>;
-
-/** A round of share changes. */
-export interface ShareRound {
-  round: number;
-  owner: string;
-}
 
 const ONLY_READ: ShareRound = { round: 0, owner: "" };
 
@@ -251,13 +204,6 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
       const args = [...appArguments(app), amount];
       const reply = await run("credit", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
       return { code: text(reply, 0), ...numbers(reply, ["added", "remaining"]) };
-    },
-
-    /** Refunds what the node has reported as spent and was not refunded before; `node` as returned by `nodes`. */
-    async refund(app: BucketLimits, node: string, amount: number, operation: string) {
-      const scriptKeys = [keys.cluster, keys.app(app.id), keys.ledger(node), keys.operation(operation)];
-      const reply = await run("refund", scriptKeys, [...appArguments(app), amount]);
-      return { code: text(reply, 0), ...numbers(reply, ["refunded", "remaining"]) };
     },
 
     async repay(app: BucketLimits, amount: number, operation: string) {

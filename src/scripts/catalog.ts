@@ -17,7 +17,6 @@ import { nodeLedger } from "./node-ledger.js";
 import { nodes } from "./nodes.js";
 import { reconcile } from "./reconcile.js";
 import type { Script } from "./redis-api.js";
-import { refund } from "./refund.js";
 import { repay } from "./repay.js";
 import { report } from "./report.js";
 import { reportKnown } from "./report-known.js";
@@ -52,7 +51,6 @@ export const catalog = {
   borrow: { run: borrow, flags: "" },
   credit: { run: credit, flags: "allow-oom" },
   repay: { run: repay, flags: "allow-oom" },
-  refund: { run: refund, flags: "allow-oom" },
   "emergency-on": { run: emergencyOn, flags: "allow-oom" },
   "emergency-off": { run: emergencyOff, flags: "allow-oom" },
   "emergency-check": { run: emergencyCheck, flags: "allow-oom" },

@@ -26,7 +26,7 @@ local lease = core.newLease(policy, 0)
 core.applyReply(lease, cell, { granted = 30, code = "ok", retryAfterMs = 0, refusedCost = 0 }, 0)
 print(core.takeTokens(cell, 21), core.takeTokens(cell, 21), cell:get())
 cell:add(1)
-local situation = { options = policy, level = 0, timers = true, plentiful = true, share = 0, now = 10000 }
+local situation = { options = policy, level = 0, plentiful = true, now = 10000 }
 local message = core.planSync(lease, cell, { nextCost = 21, waitingCost = 21 }, situation)
 print(message.granted, message.spent, message.returned, message.need, message.want)
 core.applyReply(lease, cell, { granted = 30, code = "quota_exhausted", retryAfterMs = 500, refusedCost = 21 }, 10000)

@@ -91,14 +91,13 @@ const leases = fc.oneof(
   line("lease-uncovered", cost),
   line("lease-settle", fc.integer({ min: -50, max: 50 })),
   line("lease-allowance", fc.nat(120), fc.nat(100_000)),
-  fc.tuple(cost, level, yesNo, yesNo).map(
-    ([asked, at, timers, plentiful]): Command =>
+  fc.tuple(cost, level, yesNo).map(
+    ([asked, at, plentiful]): Command =>
       (now) =>
-        `lease-look ${asked} ${now} ${at} ${timers} ${plentiful}`,
+        `lease-look ${asked} ${now} ${at} ${plentiful}`,
   ),
-  timed("lease-plan", 1, cost, cost, level, yesNo, yesNo),
-  timed("lease-plan", 1, fc.constant(0), fc.constant(0), level, yesNo, yesNo),
-  timed("lease-worthwhile", 1, fc.nat(5), level, yesNo, yesNo),
+  timed("lease-plan", 1, cost, cost, level, yesNo),
+  timed("lease-plan", 1, fc.constant(0), fc.constant(0), level, yesNo),
   timed("lease-reply", 1, fc.integer({ min: -100, max: 2000 }), code, fc.nat(2000), cost),
   line("lease-cut", fc.constantFrom("1", "0.5", "0.1", "0", "0.33333333333333331")),
   line("lease-return"),

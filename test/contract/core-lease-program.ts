@@ -1,11 +1,11 @@
-/** The lease commands of the conformance program: one lease and one allowance, each with a plain counter. */
+/** The lease commands of the conformance program: one lease and one allowance, with plain counters. */
+import { type AllowanceUse, newAllowanceUse, takeAllowance } from "../../src/core/allowance.js";
 import {
   applyReply,
   beginEpoch,
   type Cell,
   cutLease,
   defaultLeaseOptions,
-  isLeaseWorthwhile,
   isRefused,
   isReportDue,
   type Lease,
@@ -15,7 +15,6 @@ import {
   planSync,
   returnAll,
   spentTokens,
-  takeAllowance,
   takeTokens,
   takeUncovered,
 } from "../../src/core/lease.js";
@@ -24,7 +23,7 @@ import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 export interface LeaseWorld {
   lease: Lease;
   cell: Cell;
-  allowance: Cell;
+  allowance: AllowanceUse;
 }
 
 function plainCell(): Cell {
@@ -41,7 +40,7 @@ function plainCell(): Cell {
 }
 
 export function newLeaseWorld(): LeaseWorld {
-  return { lease: newLease(defaultLeaseOptions, 0), cell: plainCell(), allowance: plainCell() };
+  return { lease: newLease(defaultLeaseOptions, 0), cell: plainCell(), allowance: newAllowanceUse() };
 }
 
 function leaseText(world: LeaseWorld): string {
@@ -52,18 +51,16 @@ function leaseText(world: LeaseWorld): string {
   return `${exact(world.cell.get())} ${counters} ${aims} ${refusal}`;
 }
 
-/** The words from position `from` on: level, timers and plentiful, each of the last two yes or no. At odd times it is a value. */
+/** The words from position `from` on: level, and plentiful as yes or no. At odd times it is a value. */
 function situationAt(words: string[], from: number, now: number): LeaseSituation {
   const isValue = now - Math.floor(now / 2) * 2 === 1;
   return {
     options: defaultLeaseOptions,
     level: numberAt(words, from),
-    timers: textAt(words, from + 1) === "yes",
-    plentiful: textAt(words, from + 2) === "yes",
+    plentiful: textAt(words, from + 1) === "yes",
     gain: 500,
     capacity: 1000,
     isLimit: isValue,
-    share: isValue ? 40 : 0,
     now,
   };
 }
@@ -79,7 +76,7 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   if (command === "lease-uncovered") return exact(takeUncovered(cell, first));
   if (command === "lease-allowance") {
     const taken = takeAllowance(world.allowance, { rate: 30, burst: 100 }, first, second);
-    return `${yesNo(taken)} ${exact(world.allowance.get())}`;
+    return `${yesNo(taken)} ${exact(world.allowance.used.get())} ${exact(world.allowance.refilledAt.get())}`;
   }
   if (command === "lease-look") {
     const refused = yesNo(isRefused(lease, first, second));
@@ -91,11 +88,6 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
     const message = planSync(lease, cell, demand, situationAt(words, 4, first));
     const counters = `${exact(message.granted)} ${exact(message.spent)} ${exact(message.returned)}`;
     return `${counters} ${exact(message.need)} ${exact(message.want)} ${leaseText(world)}`;
-  }
-  if (command === "lease-worthwhile") {
-    lease.paidByService = lease.paidByService + second;
-    const worthwhile = yesNo(isLeaseWorthwhile(lease, situationAt(words, 3, first)));
-    return `${worthwhile} ${exact(lease.paidByService)} ${exact(lease.reportedAt)}`;
   }
   if (command === "lease-settle") cell.add(0 - first);
   else if (command === "lease-cut") cutLease(lease, cell, first);

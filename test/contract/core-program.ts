@@ -192,7 +192,7 @@ function degradationCommand(world: World, words: string[]): string {
   } else if (command === "without-store") {
     const { rate, burst } = withoutStoreAllowance(
       { onStoreFailure: textAt(words, 1) as OnStoreFailure, guaranteed: numberAt(words, 3), burst: numberAt(words, 2) },
-      { failOpenTokens: undefined, sharers: 2, liveNodes: numberAt(words, 4) },
+      { failOpenTokens: undefined, liveNodes: numberAt(words, 4) },
     );
     return `${exact(rate)} ${exact(burst)}`;
   } else if (command !== "health") {

@@ -48,12 +48,6 @@ const mutants: { name: string; module: string; find: RegExp; replace: string }[]
     replace: "if false then",
   },
   {
-    name: "refunds of spending that was refunded before",
-    module: "common/ledger",
-    find: /addFinalSpent\(ledger, app, refunded\)/g,
-    replace: "addFinalSpent(ledger, app, 0)",
-  },
-  {
     name: "final reports that ask for tokens",
     module: "grant",
     find: /request\[NEED \+ 1\] \+ request\[WANT \+ 1\] > 0/g,

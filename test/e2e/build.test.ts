@@ -26,7 +26,6 @@ test("a build is identical to dist, and a second one in the same folder removes 
   expect(build(folder).stderr).toBe("");
   const first = contents(folder);
   expect(Object.keys(first)).toEqual([
-    "envoy-module/tollgate.lua",
     "envoy/tollgate.lua",
     "jit/core.lua",
     "nginx/tollgate.lua",

@@ -165,6 +165,9 @@ describe("a change of the configuration", () => {
       ["apps.small.burst", "2", "→", "3"],
     ]);
     expect(await entry.textContent()).not.toContain("{");
+    const signIn = page.locator(".audit > li", { hasText: "signed in" });
+    await signIn.first().waitFor();
+    expect(await page.locator(".audit").textContent()).not.toContain("dashboard.login");
   });
 });
 

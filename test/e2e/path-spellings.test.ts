@@ -144,7 +144,6 @@ describe.each([
         text.replace(/^( *)stat_prefix: "tollgate"$/m, '$&\n$1delayed_close_timeout: "0.02s"');
       const envoy: EnvoyProcess = await startEnvoy(yaml, {
         services: services(),
-        envoyServices: [listen],
         workers: 1,
         edit,
       });

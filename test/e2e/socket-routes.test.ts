@@ -7,7 +7,6 @@ import { describeEnvoy } from "../support/envoy-binary.js";
 import { startEnvoy } from "../support/envoy-process.js";
 import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "../support/gateway-process.js";
 import { startNginx } from "../support/nginx-process.js";
-import { freePort } from "../support/ports.js";
 import { type RedisCluster, startRedisCluster } from "../support/redis-cluster.js";
 import { connectSocket, type Outcome, type SocketClient } from "../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../support/socket-pods.js";
@@ -48,13 +47,12 @@ routes: [${routes.join(", ")}]
 lease: { timeout_ms: 1000 }
 log: { level: warn }
 `;
-    const envoyListen = `127.0.0.1:${await freePort()}`;
-    service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${envoyListen}" }\n${config}`);
+    service = await startGateway(`node_id: service\nworkers: 1\n${config}`);
     endings.push(() => service.stop());
     const services = [service.controlUrl.replace("http://", "")];
     const nginx = await startNginx(config, { services, workers: 1, node: "nginx" });
     endings.push(() => nginx.stop());
-    const envoy = await startEnvoy(config, { services, envoyServices: [envoyListen], workers: 1, node: "envoy" });
+    const envoy = await startEnvoy(config, { services, workers: 1, node: "envoy" });
     endings.push(() => envoy.stop());
     planes = [service.url, nginx.url, envoy.url];
     const store = createRedisStore({ url: cluster.url, deadlineMs: 5_000 });

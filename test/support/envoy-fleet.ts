@@ -50,10 +50,12 @@ export interface FleetOptions {
   yaml?: string;
   /** Envoys watch their files and apply changes. */
   dynamic?: boolean;
+  /** Further content of `timeouts: { … }`. */
+  timeouts?: string;
 }
 
 export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet> {
-  const { envoys: count = 2, routes, yaml = "", dynamic = false } = options;
+  const { envoys: count = 2, routes, yaml = "", dynamic = false, timeouts = "" } = options;
   const endings: (() => unknown)[] = [];
   const stop = async () => {
     for (const end of endings.splice(0).reverse()) await end();
@@ -67,17 +69,15 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
       podsOf.set(path, some);
       endings.push(() => Promise.all(some.map((pod) => pod.stop())));
     }
-    let config = configuration(redis.url, routes, podsOf) + yaml;
+    let config = configuration(redis.url, routes, podsOf, timeouts) + yaml;
     const ports = { port: await freePort(), controlPort: await freePort() };
-    const listen = `127.0.0.1:${await freePort()}`;
-    const startService = () =>
-      startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${config}`, { ports });
+    const startService = () => startGateway(`node_id: service\nworkers: 1\n${config}`, { ports });
     let service = await startService();
     endings.push(() => service.stop());
     const services = [service.controlUrl.replace("http://", "")];
     const envoys = await startAll(
       Array.from({ length: count }, (_, i) =>
-        startEnvoy(config, { services, envoyServices: [listen], workers: 2, node: `envoy-${i}`, dynamic }),
+        startEnvoy(config, { services, workers: 2, node: `envoy-${i}`, dynamic }),
       ),
     );
     endings.push(() => Promise.all(envoys.map((envoy) => envoy.stop())));
@@ -142,7 +142,12 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
   }
 }
 
-function configuration(store: string, routes: FleetRoute[], podsOf: Map<string, SocketPod[]>): string {
+function configuration(
+  store: string,
+  routes: FleetRoute[],
+  podsOf: Map<string, SocketPod[]>,
+  timeouts: string,
+): string {
   const name = (path: string) => path.replaceAll("/", "");
   const upstreams = routes.map(({ path }) => {
     const targets = podsOf.get(path)!.map(({ address }) => `"${address}"`);
@@ -157,7 +162,7 @@ apps:
   metered: { guaranteed: 1000, burst: 1000 }
 upstreams:
 ${upstreams.join("")}routes:
-${lines.join("")}timeouts: { shutdown_ms: 1000 }
+${lines.join("")}timeouts: { shutdown_ms: 1000${timeouts} }
 lease: { timeout_ms: 3000 }
 log: { level: warn }
 `;

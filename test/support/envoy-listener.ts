@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { ALL_HEADERS } from "../../src/core/response-headers.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
-import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
+import type { UnaryMethod } from "../../src/envoy-service/grpc/server.js";
 import { createEnvoyListener, type ListenerTimeouts } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
 import type { DescriptorLimiter } from "../../src/limiter/descriptors/descriptor-limiter.js";
@@ -20,7 +20,7 @@ export interface ListenerUnderTest {
 
 export interface ListenerUnderTestOptions {
   descriptors: Pick<DescriptorLimiter, "decide">;
-  methods?: GrpcMethod[];
+  methods?: UnaryMethod[];
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;
   timeouts?: Partial<ListenerTimeouts>;

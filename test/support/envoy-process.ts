@@ -1,9 +1,9 @@
-/** A real Envoy with the Tollgate filter, configured by `tollgate render`, on free ports. Stopped after the test. */
+/** A real Envoy with the Tollgate module, configured by `tollgate render`, on free ports. Stopped after the test. */
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "undici";
-import { envoyBundle, envoyModuleBundle } from "../../build/bundles.js";
+import { envoyBundle } from "../../build/bundles.js";
 import { renderEnvoy } from "../../src/render/envoy/envoy.js";
 import { ADMIN_SOCKET, DEFAULT_CONNECTIONS, type EnvoyRenderOptions } from "../../src/render/envoy/options.js";
 import { envoyBinary, moduleFolder } from "./find-envoy.js";
@@ -12,15 +12,12 @@ import { freePort } from "./ports.js";
 import { type ServerProcess, startProcess } from "./processes.js";
 import { waitFor } from "./wait-for.js";
 
-const bundles: { lua?: string; module?: string } = {};
-
-/** How Envoy decides unless a test says otherwise: TOLLGATE_ENVOY_MODE=lua selects the Lua filter. */
-const DEFAULT_MODE = process.env.TOLLGATE_ENVOY_MODE === "lua" ? "lua" : "module";
+let bundle: string | undefined;
 
 /** Like `nginxPlane`. */
-export function envoyPlane(mode: "lua" | "module" = DEFAULT_MODE): string {
-  bundles[mode] ??= mode === "lua" ? envoyBundle() : envoyModuleBundle();
-  return bundles[mode];
+export function envoyPlane(): string {
+  bundle ??= envoyBundle();
+  return bundle;
 }
 
 export interface EnvoyProcess {
@@ -51,6 +48,8 @@ export interface StartEnvoyOptions extends Partial<Omit<EnvoyRenderOptions, "pat
   supervised?: boolean;
   /** Further content of `control: { … }`. */
   control?: string;
+  /** Default: that of `findEnvoy`. */
+  binary?: string | undefined;
   /** Edits a rendered file before Envoy reads it. */
   edit?: (text: string, name: string) => string;
 }
@@ -68,9 +67,9 @@ const PARENT_S = 3;
 export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}): Promise<EnvoyProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-envoy-"));
   const port = await freePort();
-  const { supervised = false, edit, control, ...rendering } = options;
+  const { supervised = false, edit, control, binary = envoyBinary(), ...rendering } = options;
   let workers = options.workers ?? 2;
-  const mode = options.mode ?? DEFAULT_MODE;
+  const mode = options.mode ?? "module";
   const logFile = join(dir, "envoy.log");
   const url = `http://127.0.0.1:${port}`;
   const log = () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : "") + notes;
@@ -89,7 +88,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
 
   function write(source: string): void {
     loadsBefore = loads();
-    const text = mode === "rls" ? "" : envoyPlane(mode);
+    const text = mode === "rls" ? "" : envoyPlane();
     writes += 1;
     const { files } = renderEnvoy(parseYaml(source, port, control), {
       services: [],
@@ -143,12 +142,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     const times = ["--drain-time-s", String(DRAIN_S), "--parent-shutdown-time-s", String(PARENT_S)];
     const modules = { ENVOY_DYNAMIC_MODULES_SEARCH_PATH: moduleFolder() };
     const levels = ["--component-log-level", "dynamic_modules:info", "--file-flush-interval-msec", "50"];
-    return startProcess(
-      envoyBinary(),
-      [...args, ...levels, "--log-path", logFile, ...times, ...identity],
-      dir,
-      modules,
-    );
+    return startProcess(binary, [...args, ...levels, "--log-path", logFile, ...times, ...identity], dir, modules);
   }
 
   /** Waits until the newest process reports that it serves. The port may still belong to an older one. */

@@ -18,6 +18,22 @@ export function envoyBinary(): string {
   return found;
 }
 
+/** One of each supported minor version, as far as they are installed; with TOLLGATE_ENVOY, only that one. */
+export function supportedEnvoys(): { version: string; binary: string }[] {
+  const found = findEnvoy();
+  if (found === undefined || process.env.TOLLGATE_ENVOY) {
+    return found === undefined ? [] : [{ version: "of TOLLGATE_ENVOY", binary: found }];
+  }
+  const installed = fetched().filter(isProgram);
+  return installed.flatMap((binary) => {
+    const version = /\.cache\/envoy\/([0-9.]+)\//.exec(binary)?.[1] ?? "";
+    return OLD.test(version) ? [] : [{ version, binary }];
+  });
+}
+
+/** Installed to see the module refuse it. */
+const OLD = /^1\.37\./;
+
 /** Where the dynamic module is: the one that build/envoy-module.sh has built, or that of TOLLGATE_ENVOY_MODULE. */
 export function moduleFolder(): string {
   return process.env.TOLLGATE_ENVOY_MODULE ?? fromRoot(".cache/envoy-module/release");

@@ -3,7 +3,6 @@
  * so it shows every token that was created.
  */
 import { isDeepStrictEqual } from "node:util";
-import { nodeInEpoch } from "../../src/core/keys.js";
 import { InvalidArgument } from "../../src/store/errors.js";
 import { type DrivenStore, START } from "./driven-store.js";
 import { type Change, HONEST, LIAR_APPS, type Lie, type LyingStep, PLACES } from "./lying-steps.js";
@@ -19,8 +18,7 @@ interface HonestNode {
   name: string;
   epoch: number;
   seq: number;
-  /** `settled`: refunded without the node. */
-  accounts: { known: number; granted: number; spent: number; returned: number; settled: number }[];
+  accounts: { known: number; granted: number; spent: number; returned: number }[];
 }
 
 interface Claim {
@@ -29,7 +27,7 @@ interface Claim {
   returned: number;
 }
 
-const noAccounts = () => PLACES.map(() => ({ known: 0, granted: 0, spent: 0, returned: 0, settled: 0 }));
+const noAccounts = () => PLACES.map(() => ({ known: 0, granted: 0, spent: 0, returned: 0 }));
 const noClaims = (): Claim[] => PLACES.map(() => ({ granted: 0, spent: 0, returned: 0 }));
 const largest = (value: number) => Math.min(Math.max(value, 0), 2 ** 53 - 1);
 
@@ -59,13 +57,12 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
   const instants: { at: number; spent: number[]; liarHas: number }[] = [];
   let operations = 0;
 
-  const spentBy = (place: number) =>
-    honest.reduce((sum, { accounts }) => sum + accounts[place]!.spent - accounts[place]!.settled, gone[place]!);
+  const spentBy = (place: number) => honest.reduce((sum, { accounts }) => sum + accounts[place]!.spent, gone[place]!);
   /** Tokens that left the buckets for honest nodes and did not come back. */
   const takenBy = (place: number) =>
     honest.reduce((sum, { accounts }) => {
-      const { granted, returned, settled } = accounts[place]!;
-      return sum + granted - returned - settled;
+      const { granted, returned } = accounts[place]!;
+      return sum + granted - returned;
     }, gone[place]!);
 
   async function tell(one: HonestNode, places: number[], ask: { need: number; want: number } | "report" | "leave") {
@@ -89,12 +86,7 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
     for (const account of one.accounts) account.known = account.granted;
   }
 
-  /** Refunds what the node has spent, without it. Returns the tokens. */
-  async function settle(node: string, place: number, amount: number): Promise<number> {
-    return (await quota.refund(LIAR_APPS[place]!, node, amount, `s-${++operations}`)).refunded;
-  }
-
-  async function actHonestly(now: Exclude<LyingStep, Lie | { kind: "clock" | "reconcile" | "claim" }>): Promise<void> {
+  async function actHonestly(now: Exclude<LyingStep, Lie | { kind: "clock" | "reconcile" }>): Promise<void> {
     const one = honest[now.node]!;
     if (now.kind === "ask") {
       await tell(one, placesIn(now.apps), { need: now.need, want: Math.max(now.need, now.want) });
@@ -103,21 +95,16 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
     }
     if (now.kind === "leave") {
       await tell(one, PLACES, "leave");
-      one.accounts.forEach(({ spent, settled }, place) => {
-        gone[place]! += spent - settled;
+      one.accounts.forEach(({ spent }, place) => {
+        gone[place]! += spent;
       });
       Object.assign(one, { epoch: one.epoch + 1, seq: 0, accounts: noAccounts() });
       return;
     }
     const account = one.accounts[now.app]!;
-    if (now.kind === "settled") {
-      const unsettled = Math.min(now.amount, account.spent - account.settled);
-      if (unsettled > 0) account.settled += await settle(nodeInEpoch(one.name, String(one.epoch)), now.app, unsettled);
-      return;
-    }
     const balance = account.known - account.spent - account.returned;
     if (now.kind === "spend") account.spent += Math.min(now.amount, balance);
-    else if (now.kind === "refund") account.spent -= Math.min(now.amount, account.spent - account.settled);
+    else if (now.kind === "refund") account.spent -= Math.min(now.amount, account.spent);
     else {
       account.returned += Math.min(now.amount, balance);
       await tell(one, PLACES, "report");
@@ -159,7 +146,6 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
       const operation = `r-${++operations}`;
       await quota.reconcile(LIAR_APPS[now.app]!, { tolerance: 0.1, force: now.force, operation });
     } else if (now.kind === "lie") await sendLie(now);
-    else if (now.kind === "claim") await settle(nodeInEpoch("liar", String(liar.epoch)), now.app, now.amount);
     else await actHonestly(now);
   }
 

@@ -31,9 +31,6 @@ export type LyingStep =
   | Lie
   | { kind: "ask"; node: number; apps: number; need: number; want: number; lost: boolean }
   | { kind: "spend" | "refund" | "return"; node: number; app: number; amount: number }
-  /** An Envoy claims the refund of an exchange that its node could not settle. */
-  | { kind: "settled"; node: number; app: number; amount: number }
-  | { kind: "claim"; app: number; amount: number }
   | { kind: "leave"; node: number }
   | { kind: "clock"; ms: number }
   | { kind: "reconcile"; app: number; force: boolean };
@@ -78,8 +75,6 @@ const step: fc.Arbitrary<LyingStep> = fc.oneof(
     weight: 5,
     arbitrary: fc.record({ kind: fc.constantFrom("spend", "spend", "refund", "return"), node, app, amount }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("settled"), node, app, amount }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("claim"), app, amount }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("leave"), node }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("clock"), ms: fc.constantFrom(10, 370, 1000) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("reconcile"), app, force: fc.boolean() }) },
@@ -140,14 +135,6 @@ export const knownLies: Record<string, LyingStep[]> = {
     lieOf("leave", "granted", 20, { apps: 0 }),
     { kind: "reconcile", app: 1, force: true },
     lieOf("report", "all returned", 0),
-  ],
-  "spending is refunded by a log entry, again, and by the node": [
-    ...honestSpend,
-    lieOf("grant", "nothing", 0, { need: 20, want: 20 }),
-    lieOf("grant", "granted and spent", 20),
-    { kind: "claim", app: 1, amount: 50 },
-    { kind: "claim", app: 1, amount: 50 },
-    lieOf("grant", "all returned", 0),
   ],
   "spending is refunded after the epoch was closed, reconciled, and returned again": [
     ...honestSpend,

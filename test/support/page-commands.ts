@@ -21,7 +21,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fromRoot } from "../../build/paths.js";
-import { findEnvoy } from "./find-envoy.js";
+import { findEnvoy, moduleFolder } from "./find-envoy.js";
 import { waitFor } from "./wait-for.js";
 
 export interface PageCommand {
@@ -125,7 +125,12 @@ export async function runPage(page: string, { env = {}, withinMs = 120_000 }: Ru
   const asRoot = process.getuid?.() === 0 ? [] : ["--map-root-user"];
   const shell = spawn("unshare", [...asRoot, ...isolated, "bash"], {
     cwd: folder,
-    env: { ...own, ...env, PATH: `${join(folder, ".bin")}:/usr/sbin:${process.env.PATH}` },
+    env: {
+      ...own,
+      ENVOY_DYNAMIC_MODULES_SEARCH_PATH: moduleFolder(),
+      ...env,
+      PATH: `${join(folder, ".bin")}:/usr/sbin:${process.env.PATH}`,
+    },
     stdio: ["pipe", "pipe", "pipe"],
   });
   let complaints = "";

@@ -2,7 +2,6 @@
 import { type EnvoyProcess, envoyPlane, startEnvoy } from "./envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
 import { type NginxProcess, nginxPlane, startNginx } from "./nginx-process.js";
-import { freePort } from "./ports.js";
 import { startAll } from "./processes.js";
 
 /** One proxy. */
@@ -139,12 +138,11 @@ function nginxInstance(nginx: NginxProcess): PlaneInstance {
 async function startEnvoyPlane(options: PlaneOptions): Promise<PlaneUnderTest> {
   const { instances, workers, store, yaml, inPlace: dynamic = false } = options;
   const common = `store: ${store}\nlog: { level: warn }\n${routesTo(options)}${yaml}`;
-  const listen = `127.0.0.1:${await freePort()}`;
-  const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
+  const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
   const services = [service.controlUrl.replace("http://", "")];
   const started = await onService(service, () =>
     Array.from({ length: instances }, (_, i) =>
-      startEnvoy(common, { services, envoyServices: [listen], workers, node: `envoy-${i}`, supervised: true, dynamic }),
+      startEnvoy(common, { services, workers, node: `envoy-${i}`, supervised: true, dynamic }),
     ),
   );
   return {

@@ -1,10 +1,9 @@
 /** WebSocket clients that come and go, from several loopback addresses, and keep trying when the limit refuses them. */
-import { once } from "node:events";
 import { WebSocket } from "ws";
 import { pause } from "./wait-for.js";
 
 export interface SocketLoadOptions {
-  /** The proxies to choose from, by turns. */
+  /** The proxies to choose from, by turns. Without any, clients wait. */
   urls(): string[];
   clients: number;
 }
@@ -19,6 +18,10 @@ export function startSocketLoad({ urls, clients }: SocketLoadOptions) {
   async function client(number: number): Promise<void> {
     while (running) {
       const list = urls();
+      if (list.length === 0) {
+        await pause(50);
+        continue;
+      }
       const url = list[next++ % list.length]!;
       const socket = new WebSocket(url.replace(/^http/, "ws"), {
         headers: { "x-app-id": "sockets" },
@@ -35,8 +38,9 @@ export function startSocketLoad({ urls, clients }: SocketLoadOptions) {
       if (outcome === "open") {
         opened++;
         open.add(socket);
-        // The proxy may close it before.
-        await Promise.race([once(socket, "close"), pause(200 + 50 * number)]);
+        // The proxy may close or reset it before.
+        const closed = new Promise((resolve) => socket.once("close", resolve));
+        await Promise.race([closed, pause(200 + 50 * number)]);
         open.delete(socket);
         socket.close();
       } else if (outcome !== "429" && outcome !== "503") failures.push(`${url}: ${outcome}`);

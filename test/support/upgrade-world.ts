@@ -1,12 +1,13 @@
-/** Two services with the Node gateway and two nginx of one version, each of which can be replaced by another version. */
+/** Two services with the Node gateway of one version, and nginx or Envoys, each of which can be replaced by another version. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { request } from "undici";
+import { Client, request } from "undici";
+import { envoyBinary, moduleFolder } from "./find-envoy.js";
 import { ADMIN_TOKEN, type GatewayProcess, PLANE_TOKEN, startGateway } from "./gateway-process.js";
 import { freePort } from "./ports.js";
-import { startProcess } from "./processes.js";
+import { type ServerProcess, startProcess } from "./processes.js";
 import { startRedis } from "./redis-server.js";
 import type { Target } from "./rotating-load.js";
 import { trustingLoopback } from "./trusted-loopback.js";
@@ -42,30 +43,40 @@ export async function startUpgradeWorld({ version, yaml }: UpgradeWorldOptions) 
     const redis = await startRedis();
     endings.push(() => redis.stop());
     const common = `store: ${redis.url}\n${yaml}`;
-    const services = [];
-    for (const name of ["service-a", "service-b"]) {
-      const service = await startVersionedService(name, version, common);
+    async function startService(name: string, of: Version): Promise<VersionedService> {
+      const service = await startVersionedService(name, of, common);
       endings.push(service.stop);
-      services.push(service);
+      return service;
     }
-    const control = services.map(({ controlUrl }) => controlUrl.replace("http://", ""));
-    const proxies = [];
-    for (const name of ["nginx-a", "nginx-b"]) {
-      const nginx = await startVersionedNginx(name, version, common, control);
-      endings.push(nginx.stop);
-      proxies.push(nginx);
+    const services = [await startService("service-a", version), await startService("service-b", version)];
+    async function kept<P extends { stop(): Promise<void> }>(starting: Promise<P>): Promise<P> {
+      const proxy = await starting;
+      endings.push(proxy.stop);
+      return proxy;
     }
-    return { redis, services, proxies, stop };
+    const plane = { version, common, services };
+    return {
+      redis,
+      services,
+      startService,
+      startNginx: (name: string) => kept(startVersionedNginx(name, plane)),
+      startEnvoy: (name: string) => kept(startVersionedEnvoy(name, plane)),
+      stop,
+    };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
+export type VersionedService = Awaited<ReturnType<typeof startVersionedService>>;
+
 async function startVersionedService(plane: string, version: Version, common: string) {
   const ports = { port: await freePort(), controlPort: await freePort() };
+  const envoyListen = `127.0.0.1:${await freePort()}`;
+  const own = `node_id: ${plane}\nworkers: 1\nenvoy: { listen: "${envoyListen}" }\n`;
   async function start(of: Version): Promise<GatewayProcess> {
-    const started = await startGateway(`node_id: ${plane}\nworkers: 1\n${common}`, { ports, program: [cli(of)] });
+    const started = await startGateway(`${own}${common}`, { ports, program: [cli(of)] });
     await pinLevel(started.controlUrl);
     return started;
   }
@@ -79,6 +90,7 @@ async function startVersionedService(plane: string, version: Version, common: st
   return {
     target,
     controlUrl: running.controlUrl,
+    envoyListen,
     end,
     async start(of: Version): Promise<void> {
       running = await start(of);
@@ -87,7 +99,15 @@ async function startVersionedService(plane: string, version: Version, common: st
   };
 }
 
-async function startVersionedNginx(plane: string, version: Version, common: string, services: string[]) {
+interface PlaneOptions {
+  version: Version;
+  common: string;
+  services: VersionedService[];
+}
+
+const controlOf = ({ controlUrl }: VersionedService) => controlUrl.replace("http://", "");
+
+async function startVersionedNginx(plane: string, { version, common, services }: PlaneOptions) {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-upgrade-"));
   // Workers run as another user than the test.
   chmodSync(dir, 0o755);
@@ -97,7 +117,7 @@ async function startVersionedNginx(plane: string, version: Version, common: stri
   writeFileSync(config, head + trustingLoopback(common));
   function render(of: Version): void {
     const places = ["--config", config, "--out", dir, "--run", dir, "--status", `127.0.0.1:${status}`];
-    const list = services.flatMap((service) => ["--service", service]);
+    const list = services.flatMap((service) => ["--service", controlOf(service)]);
     const args = ["render", "nginx", ...places, ...list, "--workers", "1", "--node", plane];
     execFileSync(process.execPath, [cli(of), ...args], { stdio: "pipe" });
   }
@@ -129,6 +149,75 @@ async function startVersionedNginx(plane: string, version: Version, common: stri
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Times of a hot restart, in seconds. */
+const [DRAIN, PARENT] = [1, 3];
+
+async function startVersionedEnvoy(plane: string, { version, common, services }: PlaneOptions) {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-upgrade-"));
+  const port = await freePort();
+  const config = join(dir, "tollgate.yaml");
+  const head = `listen: 127.0.0.1:${port}\ncontrol: { plane_token: ${PLANE_TOKEN} }\n`;
+  writeFileSync(config, head + trustingLoopback(common));
+  const idFile = join(dir, "base-id");
+  const target: Target = { plane, url: `http://127.0.0.1:${port}`, closes: true };
+  const running: ServerProcess[] = [];
+
+  /** A process that takes over from the one before. Both read their own files. */
+  async function launch(of: Version, called: VersionedService[]): Promise<void> {
+    const epoch = running.length;
+    const out = join(dir, `epoch-${epoch}`);
+    const list = called.flatMap((service) => [
+      ...["--service", controlOf(service)],
+      ...["--envoy-service", service.envoyListen],
+    ]);
+    const args = ["render", "envoy", "--config", config, "--out", out, ...list, "--workers", "2", "--node", plane];
+    execFileSync(process.execPath, [cli(of), ...args], { stdio: "pipe" });
+    const identity =
+      epoch === 0
+        ? ["--use-dynamic-base-id", "--base-id-path", idFile]
+        : ["--base-id", readFileSync(idFile, "utf8").trim(), "--restart-epoch", String(epoch)];
+    const times = ["--drain-time-s", String(DRAIN), "--parent-shutdown-time-s", String(PARENT)];
+    const envoy = ["-c", join(out, "envoy.yaml"), "--concurrency", "2", "-l", "warning", ...times, ...identity];
+    const child = startProcess(envoyBinary(), envoy, dir, { ENVOY_DYNAMIC_MODULES_SEARCH_PATH: moduleFolder() });
+    running.push(child);
+    await waitFor(`${plane} to serve`, async () => {
+      if (child.hasEnded()) throw new Error(child.output());
+      const info = JSON.parse(await adminPage(join(out, "admin.sock"), "/server_info")) as ServerInfo;
+      return info.state === "LIVE" && info.command_line_options.restart_epoch === epoch;
+    });
+  }
+
+  await launch(version, services);
+  return {
+    target,
+    /** Replaces the process by a hot restart with another version, which calls other services, and waits for the end of the old one. */
+    async replace(to: Version, called: VersionedService[]): Promise<void> {
+      const before = running.at(-1)!;
+      await launch(to, called);
+      await waitFor(`the old process of ${plane} to end`, () => before.hasEnded());
+    },
+    async stop(): Promise<void> {
+      await Promise.all(running.map((child) => child.end("SIGKILL")));
+      rmSync(`/dev/shm/envoy_shared_memory_${readFileSync(idFile, "utf8").trim()}0`, { force: true });
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+interface ServerInfo {
+  state: string;
+  command_line_options: { restart_epoch: number };
+}
+
+async function adminPage(socketPath: string, path: string): Promise<string> {
+  const client = new Client("http://localhost", { socketPath, headersTimeout: 2_000 });
+  try {
+    return await (await client.request({ path, method: "GET" })).body.text();
+  } finally {
+    await client.destroy();
+  }
 }
 
 /** The service and its gateway wait for the store however slow a busy machine makes it, up to `lease.timeout_ms`. */

@@ -19,15 +19,16 @@ const MODULE_IMAGE = "ghcr.io/tollgate/tollgate-envoy";
 
 export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
 
-Writes the files with which an unmodified Envoy (1.38 or later) enforces the limits of the configuration: a complete
-bootstrap, envoy.yaml, the script tollgate.lua, which decides from leases, and secret-token.yaml with the token of the data
-planes, which Envoy reloads when it is replaced. The last two are readable by their owner only. With --fragment, --istio or
---envoy-gateway it writes only what an Envoy with other routes and clusters needs in addition.
+Writes the files with which an unmodified Envoy (1.38, 1.39 or 1.40) enforces the limits of the configuration: a complete
+bootstrap, envoy.yaml, the script tollgate.lua of the dynamic module libtollgate.so, which decides from leases, and
+secret-token.yaml with the token of the data planes. Envoy and the module read the last two again when they are replaced; they
+are readable by their owner only. With --fragment, --istio or --envoy-gateway it writes only what an Envoy with other routes and
+clusters needs in addition.
 
   --config FILE              the configuration
   --out DIR                  output folder; created if missing
   --service HOST:PORT        control listener of a service; repeat for several (default: from the configuration)
-  --envoy-service HOST:PORT  a service's listener for Envoy; repeat for several (default: envoy.listen)
+  --envoy-service HOST:PORT  with --mode rls: a service's listener for Envoy; repeat for several (default: envoy.listen)
   --fragment                 fragment.yaml: filters, clusters and settings to add to an existing configuration of Envoy
   --istio                    istio.yaml and secret.yaml: an EnvoyFilter for a gateway of Istio
   --envoy-gateway            envoy-gateway.yaml and secret.yaml: policies and an EnvoyProxy for Envoy Gateway 1.9
@@ -36,15 +37,14 @@ planes, which Envoy reloads when it is replaced. The last two are readable by th
   --namespace NAME           with --istio and --envoy-gateway: namespace of the resources and the Gateway (default: default)
   --listener NAME            with --envoy-gateway: a listener of the Gateway; repeat for several (default: http)
   --image NAME               with --envoy-gateway: image with the module (default: ${MODULE_IMAGE}, this version)
-  --mode module|lua|rls      lua: decide in Envoy's Lua filter (default). With --fragment and --envoy-gateway module is the
-                             default, with --istio rls. module: in the dynamic module libtollgate.so, from
-                             leases that all workers share. rls: no script, Envoy calls the service for each request
+  --mode module|rls          module (default): decide in the dynamic module, from a lease of tokens that all workers of Envoy
+                             share. rls (default with --istio): no module, Envoy calls the service for each request
   --dynamic                  listeners, routes and clusters in separate files, which Envoy reloads when they are replaced
   --resolve                  replace upstreams with dns by their current addresses, and list these in addresses.txt
   --path DIR                 the folder from which Envoy reads the files, if not --out. With --istio and --envoy-gateway:
                              where the pods mount the Secret (default: ${MOUNT_PATH})
   --listen HOST:PORT         address for clients (default: listen of the configuration)
-  --node NAME                name of the node (default: envoy). Every worker appends a random suffix
+  --node NAME                name of the node (default: envoy). Every Envoy appends a random suffix
   --workers N                threads of Envoy, its --concurrency (default: workers of the configuration)
   --admin PATH|HOST:PORT     Envoy's admin interface (default: the Unix socket ${ADMIN_SOCKET} next to the files)
   --max-connections N        maximum number of client connections (default: ${DEFAULT_CONNECTIONS})
@@ -57,8 +57,9 @@ planes, which Envoy reloads when it is replaced. The last two are readable by th
   --service-name NAME        the name in the certificates of the services (default: their host)
   --client-certificate FILE, --client-key FILE   own certificate for the services
 
-Example:
-  tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145 --envoy-service 10.0.0.5:9147
+Examples:
+  tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145
+  tollgate render envoy --config tollgate.yaml --out /etc/envoy --mode rls --envoy-service 10.0.0.5:9147
 `;
 
 const optionSpecs = {
@@ -90,7 +91,7 @@ export function renderForEnvoy(args: string[]): string | Promise<string> {
   const form = readForm(values);
   const kubernetes = readKubernetes(values, form);
   const { out, options } = readCommon(kubernetes === undefined ? values : { path: MOUNT_PATH, ...values });
-  const mode = readChoice("--mode", values.mode ?? DEFAULT_MODES[form], ["module", "lua", "rls"]);
+  const mode = readMode(values, form);
   const all: EnvoyRenderOptions = {
     ...options,
     mode,
@@ -102,12 +103,19 @@ export function renderForEnvoy(args: string[]): string | Promise<string> {
     maxConnections: readOptional("--max-connections", values["max-connections"], 10_000_000) ?? DEFAULT_CONNECTIONS,
     listen: values.listen,
     balancer: readBalancer(values),
-    bundle: mode === "rls" ? "" : readBundle(mode === "lua" ? "envoy" : "envoy-module"),
+    bundle: mode === "rls" ? "" : readBundle("envoy"),
   };
   return renderTo(out, values, (config) => renderEnvoy(config, all));
 }
 
-const DEFAULT_MODES = { bootstrap: "lua", fragment: "module", istio: "rls", "envoy-gateway": "module" } as const;
+const LUA_REMOVED =
+  "--mode lua: the Lua filter was removed. Leave out --mode and start Envoy with libtollgate.so (see ENVOY.md, Upgrading from 0.2), or use --mode rls where Envoy cannot load a module";
+
+/** The image of Istio's proxy does not contain the module. */
+function readMode({ mode }: Values, form: EnvoyForm): EnvoyRenderOptions["mode"] {
+  if (mode === "lua") throw new UsageError(LUA_REMOVED);
+  return readChoice("--mode", mode ?? (form === "istio" ? "rls" : "module"), ["module", "rls"]);
+}
 
 /** What Envoy's own configuration has, if it is not rendered. */
 const BOOTSTRAP_ONLY = [

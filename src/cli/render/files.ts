@@ -84,7 +84,7 @@ export function readOptional(option: string, text: string | undefined, most: num
 }
 
 /** The path is the same from `src/cli/render` and from `dist/cli/render`. */
-export function readBundle(proxy: "nginx" | "envoy" | "envoy-module"): string {
+export function readBundle(proxy: "nginx" | "envoy"): string {
   const path = `dist/lua/${proxy}/tollgate.lua`;
   try {
     return readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");

@@ -10,7 +10,7 @@ import type { LimitRules } from "../../descriptors/limit-rules.js";
 import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
 
 export interface PlaneOptions {
-  /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
+  /** Empty: host name and process. Envoy appends a random suffix per process. */
   node: string;
   configVersion: string;
   lease: LeaseOptions;
@@ -34,7 +34,7 @@ export interface PlaneOptions {
   headers: HeaderOptions;
   apps: AppLimits[];
   limits: LimitRules;
-  /** Values of limits with their own bucket: of one nginx, or of one Envoy worker. */
+  /** Values of limits with their own bucket: of one nginx, or of one Envoy. */
   maxValues: number;
   /** `identity.trusted_hops`, for X-Forwarded-For. */
   trustedNetworks: Network[];
@@ -109,19 +109,26 @@ export interface NginxOptions extends PlaneOptions {
   openFiles: number;
 }
 
-/** Options of Envoy's dynamic module. Envoy's clusters have the addresses of the services. */
-export interface EnvoyModuleOptions extends PlaneOptions {
+/** Envoy's clusters have the addresses of the services. */
+export interface EnvoyOptions extends PlaneOptions {
   /** The cluster of the services' control listeners. */
   cluster: string;
   /** Some route has options of its own. Only then the plane asks Envoy for the route. */
   hasRoutes: boolean;
+  /** For the check whether a pod can be reached. */
+  connectMs: number;
   /** For a pod to answer an upgrade. */
   responseMs: number;
-  socketRoutes: EnvoyModuleSocketRoute[];
+  /** Larger request bodies get 413. Envoy itself rejects those whose Content-Length says so. */
+  bodyBytes: number;
+  /** With `unknown_length: delay`, bodies and upgraded connections wait this long without a token. */
+  bodyPatienceMs: number;
+  upgradePatienceMs: number;
+  socketRoutes: EnvoySocketRoute[];
 }
 
 /** The limits are used without the store only; otherwise the service decides. */
-export interface EnvoyModuleSocketRoute extends SocketRouteLimits {
+export interface EnvoySocketRoute extends SocketRouteLimits {
   /** Host and path. */
   name: string;
   /** Key of `upstreams` in the configuration. */
@@ -130,51 +137,4 @@ export interface EnvoyModuleSocketRoute extends SocketRouteLimits {
   tolerated: number;
   /** `ip:port` each. */
   pods: string[];
-}
-
-/** A trusted network, in words of 32 bits for fast comparison. */
-export interface TrustedNetwork {
-  /** One word for IPv4, four for IPv6. */
-  words: number[];
-  /** Length of the prefix in bits. */
-  bits: number;
-}
-
-export interface EnvoySocketRoute extends SocketRouteLimits {
-  /** `ip:port` each. */
-  pods: string[];
-}
-
-/** By host and path. */
-export interface EnvoySocketRoutes {
-  [name: string]: EnvoySocketRoute | undefined;
-}
-
-/** Envoy's clusters have the addresses of the services. */
-export interface EnvoyOptions extends PlaneOptions {
-  clusters: {
-    /** The control listeners of the services, for `POST /v1/sync` and `/v1/connections/…`. */
-    control: string;
-    /** Their listeners for Envoy, for `POST /v1/check`. */
-    envoy: string;
-  };
-  /** Networks of `identity.trusted_hops`. */
-  trustedHops: TrustedNetwork[];
-  /**
-   * A header that Envoy overwrites with the client's address; empty: Envoy overwrites no header. Asking Envoy for the address
-   * instead costs as much as the whole decision.
-   */
-  addressHeader: string;
-  /** Some route has `connections`. Only then the plane looks for upgrades, and Envoy must pass them on to it. */
-  sockets: boolean;
-  socketRoutes: EnvoySocketRoutes;
-  /** Some route has options of its own. Only then the plane asks Envoy for the route. */
-  hasRoutes: boolean;
-  /** Workers of the Envoy. Each is a node; the share of a node without the store is divided by it. */
-  workers: number;
-  /**
-   * Aborted exchanges of unknown length are settled from the access log, which must be configured. Otherwise their
-   * estimate is final.
-   */
-  settleByAccessLog: boolean;
 }

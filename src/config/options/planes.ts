@@ -1,6 +1,5 @@
 /** Maps the configuration to the options of the nginx and Envoy planes. */
 import { createHash } from "node:crypto";
-import { isIPv6 } from "node:net";
 import { parseNetwork } from "../../core/address.js";
 import type { LimitRules, ValueList } from "../../descriptors/limit-rules.js";
 import type { Config } from "../schema.js";
@@ -9,14 +8,12 @@ import { camelCase } from "./camel-case.js";
 import { appLimits, headerOptions, identityOptions, leaseOptions, limitRules, shardCount } from "./limits.js";
 import { pathRules } from "./path-rules.js";
 import type {
-  EnvoyModuleOptions,
   EnvoyOptions,
   NginxOptions,
   NginxSocketOptions,
   PlaneOptions,
   PlaneRoute,
   SocketRouteLimits,
-  TrustedNetwork,
 } from "./plane-options.js";
 import { routeProfile } from "./profiles.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
@@ -157,55 +154,30 @@ export function nginxOptions(
 }
 
 /** What the rendered Envoy configuration adds to the options. */
-export type EnvoyPlaneFacts = Pick<EnvoyOptions, "node" | "clusters" | "addressHeader" | "settleByAccessLog"> & {
-  /** Default: `workers` of the configuration. */
-  workers?: number | undefined;
-};
+export type EnvoyPlaneFacts = Pick<EnvoyOptions, "node" | "cluster">;
 
-export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyPlaneFacts): EnvoyOptions {
-  const routes = socketRoutes(config).map(({ name, limits, pods }) => [name, { ...limits, pods }] as const);
-  return {
-    ...planeOptions(config, node, "hex"),
-    ...facts,
-    trustedHops: config.identity.trusted_hops.map(trustedNetwork),
-    sockets: routes.length > 0,
-    socketRoutes: Object.fromEntries(routes),
-    hasRoutes: config.routes.some(hasOwnOptions),
-    workers: workers ?? config.workers,
-  };
-}
-
-/** What the rendered Envoy configuration adds to the options of the module. */
-export type EnvoyModuleFacts = Pick<EnvoyModuleOptions, "node" | "cluster">;
-
-export function envoyModuleOptions(config: Config, { node, cluster }: EnvoyModuleFacts): EnvoyModuleOptions {
+export function envoyOptions(config: Config, { node, cluster }: EnvoyPlaneFacts): EnvoyOptions {
   return {
     ...planeOptions(config, node, "hex"),
     cluster,
     hasRoutes: config.routes.some(hasOwnOptions),
+    connectMs: config.timeouts.connect_ms,
     responseMs: config.timeouts.response_ms,
+    bodyBytes: config.request_limits.body_bytes,
+    bodyPatienceMs: patience(config, [config.timeouts.response_ms]),
+    upgradePatienceMs: patience(
+      config,
+      config.routes.map(({ connections }) => connections?.idle_ms ?? 0),
+    ),
     socketRoutes: socketRoutes(config).map(({ limits, ...route }) => ({ ...limits, ...route })),
   };
 }
 
-/** @param network an address or a network in CIDR notation */
-export function trustedNetwork(network: string): TrustedNetwork {
-  const [address = "", prefix] = network.split("/");
-  const words = isIPv6(address) ? ipv6Words(address) : [ipv4Word(address)];
-  return { words, bits: prefix === undefined ? words.length * 32 : Number(prefix) };
-}
+/** Envoy ends streams that are idle for longer than its timeouts, also if they wait for tokens. */
+const LARGEST_SHARE_OF_IDLE_TIME = 0.9;
 
-function ipv4Word(address: string): number {
-  return address.split(".").reduce((word, part) => word * 256 + Number(part), 0);
-}
-
-function ipv6Words(address: string): number[] {
-  // A URL has it in canonical form: the last 32 bits are not written as an IPv4 address.
-  const [left = [], right = []] = new URL(`http://[${address}]`).hostname
-    .slice(1, -1)
-    .split("::")
-    .map((groups) => groups.split(":").filter(Boolean));
-  const groups = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => "0"), ...right];
-  const word = (at: number) => Number.parseInt(groups[at]!, 16) * 65_536 + Number.parseInt(groups[at + 1]!, 16);
-  return [word(0), word(2), word(4), word(6)];
+/** How long a body waits without tokens, before Envoy's timeouts. A timeout of 0 is none. */
+function patience({ timeouts }: Config, idleMs: readonly number[]): number {
+  const shortest = Math.min(...idleMs.filter((milliseconds) => milliseconds > 0));
+  return Math.min(timeouts.body_idle_ms, Math.floor(shortest * LARGEST_SHARE_OF_IDLE_TIME));
 }

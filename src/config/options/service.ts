@@ -1,20 +1,16 @@
 /** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
-import type { CostProfile } from "../../core/cost.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
 import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule, type Rule } from "../../limiter/descriptors/rules.js";
 import { mostValues } from "../../limiter/limits/plane-values.js";
 import type { BudgetName } from "../../shared/access/plane-budgets.js";
 import type { OverloadLimits } from "../../shared/overload.js";
-import type { RouteLimits } from "../../slots/limits.js";
-import type { RouteTargets } from "../../slots/route-targets.js";
 import { type PushDestination, parsePushUrl } from "../push-url.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
 import { appLimits, headerOptions } from "./limits.js";
-import { routeProfiles } from "./profiles.js";
-import { routeName, routeTargets, slotLimits, upstreamPods } from "./slots.js";
+import { routeName, slotLimits } from "./slots.js";
 
 /** Who may call the control listener. */
 export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls" | "operators" | "viewers" | "planes"> &
@@ -96,9 +92,6 @@ export function overloadLimits({ overload }: Config): OverloadLimits {
   return camelCase(overload);
 }
 
-/** Lease of slots on a route that was removed. */
-const DEFAULT_LEASE_MS = 30_000;
-
 export interface EnvoyServiceOptions {
   access: Pick<AccessOptions, "planeToken" | "allow"> & Partial<Pick<AccessOptions, "planes">>;
   limits: {
@@ -110,39 +103,10 @@ export interface EnvoyServiceOptions {
   };
   /** Headers for the client in replies to rate limit requests; undefined: none, not even Retry-After. */
   headers: HeaderOptions | undefined;
-  /** Lease of the slots of a route. */
-  leaseMsOf(route: string): number;
-  /** The prices of routes that have their own, by route. */
-  routeProfiles: ReadonlyMap<string, CostProfile>;
-  /** Deadline of each store call. */
-  timeoutMs: number;
-  budget: PlaneBudget;
-  /** By route. The same object until the configuration changes. */
-  targets: ReadonlyMap<string, RouteTargets>;
-  /** Limits of connections that are counted again, because Envoy cannot be told to close them. */
-  reclaimLimitsOf(route: string): RouteLimits | undefined;
-  /** All pods that a connection of the route may be on. */
-  podsOf(route: string, discovered: (upstream: string) => string[] | undefined): string[];
-}
-
-/** Connections above the limit are counted as well, but not without end: a data plane may report what it wants. */
-const RECLAIM_FACTOR = 2;
-/** With `on_store_failure: open` there may be many more than the limit allows, but the store need not count more than these. */
-const MOST_COUNTED_ABOVE = 10_000;
-
-function reclaimable(limits: RouteLimits | undefined): RouteLimits | undefined {
-  if (limits === undefined) return undefined;
-  const { maxPerPod, maxTotal, onStoreFailure } = limits;
-  const least = onStoreFailure === "open" ? MOST_COUNTED_ABOVE : 0;
-  const bound = (limit: number) => Math.max(limit * RECLAIM_FACTOR, least);
-  const most = { maxPerPod: bound(maxPerPod), maxTotal: maxTotal === 0 ? 0 : bound(maxTotal) };
-  return { ...limits, ...most, maxPerApp: 0, maxPerClient: 0 };
 }
 
 export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
-  const { envoy, lease, routes, upstreams: targets } = config;
-  const limits = slotLimits(routes);
-  const upstreams = new Map(routes.map((route) => [routeName(route), route.upstream]));
+  const { envoy } = config;
   return {
     access: accessOptions(config),
     limits: {
@@ -151,16 +115,6 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
       maxConnections: envoy.max_connections,
     },
     headers: envoy.response_headers ? headerOptions(config) : undefined,
-    leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
-    routeProfiles: routeProfiles(config),
-    timeoutMs: lease.timeout_ms,
-    budget: planeBudget(config),
-    targets: routeTargets(config),
-    reclaimLimitsOf: (route) => reclaimable(limits.get(route)),
-    podsOf(route, discovered) {
-      const upstream = upstreams.get(route);
-      return upstream === undefined ? [] : upstreamPods({ upstreams: targets }, upstream, discovered);
-    },
   };
 }
 

@@ -83,7 +83,7 @@ const connections = section({
     whole(0, MAX_CONNECTIONS),
     "a quarter of what the route can hold (`max_total`, and `max_per_pod` of all targets; of one target with `dns`), at least 20, but at most half of it",
   ).describe(
-    "Maximum connections of one client address (an IPv6 /64) on the route, for all proxies together; 0: no limit. Of a trusted hop, the client in X-Forwarded-For counts; without that header there is no limit. Not applied by Envoy.",
+    "Maximum connections of one client address (an IPv6 /64) on the route, for all proxies together; 0: no limit. Of a trusted hop, the client in X-Forwarded-For counts; without that header there is no limit.",
   ),
   rate_per_second: zeroOr(0.001, 1_000_000)
     .default(100)
@@ -93,7 +93,7 @@ const connections = section({
     whole(0, 1_000_000),
     "a quarter of `burst`, at least 20, but at most half of it; 0 if `max_per_client` is 0",
   ).describe(
-    "Maximum new connections of one client address (an IPv6 /64) in the time in which `burst` of them are admitted; 0: no limit. If `burst` is 1, one in twice that time. Not applied by Envoy.",
+    "Maximum new connections of one client address (an IPv6 /64) in the time in which `burst` of them are admitted; 0: no limit. If `burst` is 1, one in twice that time.",
   ),
   lease_s: whole(1, 3_600)
     .default(30)

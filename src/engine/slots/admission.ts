@@ -89,7 +89,7 @@ export function admissionWaitMs<H>(keeper: KeeperState<H>, admission: SlotAdmiss
 }
 
 /** The meaning of a reply to an acquire that was sent `elapsedMs` ago. */
-export function meaningOf(outcome: string, code: string, elapsedMs: number, leaseMs: number): string {
+function meaningOf(outcome: string, code: string, elapsedMs: number, leaseMs: number): string {
   if (outcome === NOT_CONFIGURED) return DECIDED;
   if (outcome === BUSY) return WITHOUT_STORE;
   // After a pause, the slot of the reply may have expired and be another connection's.

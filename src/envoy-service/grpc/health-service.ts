@@ -12,7 +12,6 @@ const request = new MessageType({ service: text(1) });
 export function createHealthService(services: readonly string[], isServing: () => boolean): UnaryMethod {
   const known = new Set(["", ...services]);
   return {
-    kind: "unary",
     path: "/grpc.health.v1.Health/Check",
     isPublic: true,
     call(message) {

@@ -1,8 +1,7 @@
-/** gRPC over HTTP/2 streams: unary and client-streaming calls. Every call ends with a message or with a gRPC status. */
+/** gRPC over HTTP/2 streams: unary calls. Every call ends with a message or with a gRPC status. */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { OVERLOADED } from "../../core/codes.js";
 import type { Log } from "../../shared/log.js";
-import type { Caller } from "../access.js";
 import type { BufferShare } from "../buffers.js";
 import type { Expiry } from "../expiry.js";
 import { createMessageReader, framed, type MessageReader, onlyMessage } from "./framing.js";
@@ -20,7 +19,6 @@ import {
 
 /** One message in, one message out. */
 export interface UnaryMethod {
-  kind: "unary";
   /** `/package.Service/Method` */
   path: string;
   /** No token needed, as for health checks. */
@@ -29,39 +27,15 @@ export interface UnaryMethod {
   call(message: Uint8Array): Promise<Uint8Array> | Uint8Array;
 }
 
-/** Many messages in, one message out. */
-export interface ClientStreamMethod {
-  kind: "client-stream";
-  path: string;
-  isPublic?: boolean;
-  open(caller: Caller): ClientStream;
-}
-
-export interface ClientStream {
-  /** Throws a GrpcError to end the call with that status. The message is only valid until this returns. */
-  message(bytes: Uint8Array): void;
-  /** The client has sent its last message. Returns the reply. */
-  ended(): Promise<Uint8Array> | Uint8Array;
-}
-
-export type GrpcMethod = UnaryMethod | ClientStreamMethod;
-
-/** Who calls. */
-export interface GrpcPeer {
-  /** Of its connection. */
-  buffers: BufferShare;
-  caller: Caller;
-}
-
 export interface GrpcServerOptions {
-  methods: readonly GrpcMethod[];
+  methods: readonly UnaryMethod[];
   /** Read on every call. */
   maxMessageBytes(): number;
   /** For messages of public methods. */
   maxPublicBytes: number;
-  /** Whether to refuse a new unary call because of overload. Public methods are always served. */
+  /** Whether to refuse a new call because of overload. Public methods are always served. */
   sheds(): boolean;
-  /** Ends unary calls, and messages of a client stream, that are not complete in time. */
+  /** Ends calls that are not complete in time. */
   expiry: Expiry;
   log: Log;
 }
@@ -69,26 +43,21 @@ export interface GrpcServerOptions {
 export function createGrpcServer(options: GrpcServerOptions) {
   const { methods, maxMessageBytes, maxPublicBytes, sheds, expiry, log } = options;
   const byPath = new Map(methods.map((method) => [method.path, method]));
-  /** One function per open client stream that replies to it. */
-  const streaming = new Set<() => void>();
 
   function serveCall(
     stream: ServerHttp2Stream,
-    method: GrpcMethod,
+    method: UnaryMethod,
     headers: IncomingHttpHeaders,
-    { buffers, caller }: GrpcPeer,
+    buffers: BufferShare,
   ): void {
     const deadlineMs = timeoutMs(headers["grpc-timeout"]);
-    const call = method.kind === "unary" ? unaryCall(method) : method.open(caller);
+    const call = oneMessage(method);
     const maxBytes = method.isPublic === true ? maxPublicBytes : maxMessageBytes();
-    // Most unary calls are one chunk with the whole message, for which no reader is made.
+    // Most calls are one chunk with the whole message, for which no reader is made.
     let reader: MessageReader | undefined;
     let timer: NodeJS.Timeout | undefined;
     let isOver = false;
-    if (method.kind === "client-stream") {
-      streaming.add(finish);
-      startTimer();
-    } else expiry.begin(abandon);
+    expiry.begin(abandon);
 
     function startTimer(): void {
       if (deadlineMs === undefined) return;
@@ -101,7 +70,6 @@ export function createGrpcServer(options: GrpcServerOptions) {
       isOver = true;
       clearTimeout(timer);
       reader?.close();
-      streaming.delete(finish);
       return true;
     }
 
@@ -125,7 +93,7 @@ export function createGrpcServer(options: GrpcServerOptions) {
       try {
         const message = call.ended();
         if (message instanceof Promise) {
-          if (timer === undefined) startTimer();
+          startTimer();
           message.then(succeed, fail);
         } else succeed(message);
       } catch (error) {
@@ -147,9 +115,6 @@ export function createGrpcServer(options: GrpcServerOptions) {
           reader ??= createMessageReader({ maxBytes, encoding, buffers }, (message) => call.message(message));
           reader.push(chunk);
         }
-        if (method.kind === "unary") return;
-        if (reader?.isComplete() !== false) expiry.end(abandon);
-        else expiry.begin(abandon);
       } catch (error) {
         fail(error);
       }
@@ -164,35 +129,31 @@ export function createGrpcServer(options: GrpcServerOptions) {
 
   return {
     isPublic: (path: string) => byPath.get(path)?.isPublic === true,
-    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: GrpcPeer): void {
+    /** `buffers`: of the connection. */
+    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, buffers: BufferShare): void {
       const method = byPath.get(headers[":path"] ?? "");
       try {
         if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
-        if (method.kind === "unary" && method.isPublic !== true && sheds())
-          throw new GrpcError(UNAVAILABLE, OVERLOADED);
-        serveCall(stream, method, headers, peer);
+        if (method.isPublic !== true && sheds()) throw new GrpcError(UNAVAILABLE, OVERLOADED);
+        serveCall(stream, method, headers, buffers);
       } catch (error) {
         endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));
       }
     },
-    /** Replies to the client streams that are open: their clients would not end them. */
-    drain(): void {
-      for (const finish of streaming) finish();
-    },
   };
 }
 
-/** A unary call is a client stream with exactly one message. */
-function unaryCall(method: UnaryMethod): ClientStream {
+/** A call has exactly one message, and is only known to have no other when its stream ends. */
+function oneMessage(method: UnaryMethod) {
   let reply: Promise<Uint8Array> | Uint8Array | undefined;
   return {
-    message(bytes) {
+    message(bytes: Uint8Array): void {
       if (reply !== undefined) throw new GrpcError(INTERNAL, "a unary call has one message");
       reply = method.call(bytes);
       // Awaited only when the stream ends, which may be after it rejects.
       if (reply instanceof Promise) reply.catch(() => {});
     },
-    ended() {
+    ended(): Promise<Uint8Array> | Uint8Array {
       if (reply === undefined) throw new GrpcError(INTERNAL, "a unary call needs a message");
       return reply;
     },

@@ -24,7 +24,6 @@ export function createRateLimitService({ descriptors, headers }: RateLimitServic
     return writeResponse(outcomeOf(request, decision, headers()));
   }
   return {
-    kind: "unary",
     path: SHOULD_RATE_LIMIT,
     call(message) {
       const request = readRequest(message);

@@ -16,9 +16,8 @@ import {
   type RecentMatches,
   type RequestAttributes,
 } from "../../descriptors/limit-rules.js";
-import { newOutcome, type Outcome, PENDING } from "../../engine/account.js";
-import { conclude, refuseWithoutStore, setPaid } from "../../engine/decide.js";
-import { remainingTokens } from "../../engine/remaining.js";
+import { newOutcome, type Outcome } from "../../engine/account.js";
+import { conclude, setPaid } from "../../engine/decide.js";
 import { settleLimit } from "../../engine/settle.js";
 import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
 import type { LimiterAccount } from "../accounts.js";
@@ -36,29 +35,6 @@ export interface LimitChecksOptions extends JointPaymentsOptions {
   /** The account of a bucket that is in use or leaving. */
   owner(id: string): LimiterAccount | undefined;
   shared: ReturnType<typeof createSharedState>;
-}
-
-/** What a request of a data plane costs at the bucket of a value. */
-export interface NamedCost {
-  rule: LimitRule;
-  id: string;
-  cost: number;
-}
-
-/** The decision about one account of such a request. */
-export type AccountDecision = Pick<Decision, "app" | "allowed" | "code" | "remaining" | "limit" | "retryAfterMs">;
-
-function accountDecision(outcome: Outcome, now: number): AccountDecision {
-  const { account, allowed, code, balance, retryAfterMs } = outcome;
-  const { id: app } = account.limits;
-  return {
-    app,
-    allowed,
-    code,
-    remaining: remainingTokens(account, balance, now),
-    limit: account.sync.limit,
-    retryAfterMs,
-  };
 }
 
 export function createLimitChecks(options: LimitChecksOptions) {
@@ -176,19 +152,6 @@ export function createLimitChecks(options: LimitChecksOptions) {
     return waiting.then((result) => (result === AGAIN ? AGAIN : decisionOf(outcomes)));
   }
 
-  /** Takes tokens of accounts that a data plane names, of all or of none. `app`: undefined if only limits pay. */
-  function takeAll(app: JointOutcome | undefined, limits: NamedCost[]): AccountDecision[] | Promise<AccountDecision[]> {
-    const outcomes = app === undefined ? [] : [app];
-    for (const { rule, id, cost } of limits) outcomes.push(newOutcome(bucketOf(rule, id), "", cost) as JointOutcome);
-    const waiting = payments.takeLocally(outcomes) ? undefined : payments.takeOrRefuse(outcomes);
-    if (waiting === undefined) return outcomes.map((one) => accountDecision(one, clock.now()));
-    return waiting.then(() => {
-      // The app was removed meanwhile.
-      for (const outcome of outcomes) if (outcome.code === PENDING) refuseWithoutStore(outcome);
-      return outcomes.map((one) => accountDecision(one, clock.now()));
-    });
-  }
-
   function refuseInvalid(app: Outcome, limitName: string): Decision {
     conclude(app, "local", INVALID_ARGUMENT, app.account.cell.get());
     return { ...decisionFrom(app, clock.now()), limitName };
@@ -215,7 +178,6 @@ export function createLimitChecks(options: LimitChecksOptions) {
     hasRules: () => rules.rules.length > 0,
 
     check,
-    takeAll,
     alone: createLimitsAlone({
       match: (request) => matchLimits(rules, request, sha1),
       bucketOf,
@@ -223,9 +185,6 @@ export function createLimitChecks(options: LimitChecksOptions) {
       payments,
       shared: options.shared,
     }),
-    /** The rule of a limit. */
-    ruleOf: (name: string): LimitRule | undefined => byName.get(name),
-
     /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
     settle({ limits = [] }: Decision, actualCost: number): void {
       for (const { name, code, cost, bucket } of limits) {

@@ -44,6 +44,7 @@ function upstreamCluster(config: Config, id: string, upstream: Upstream, options
     "# Round robin finds another target when one fails. Least-request would choose the failed one again.": NOTE,
     lb_policy: "ROUND_ROBIN",
     connect_timeout: seconds(timeouts.connect_ms),
+    ...smallPieces(config, options),
     load_assignment: endpoints(name, addresses, upstream.pass_host ? undefined : secure ? 443 : 80),
     "# By default Envoy allows 1,024 of each per cluster and answers 503 beyond. Here requests are queued.": NOTE,
     circuit_breakers: {
@@ -61,11 +62,20 @@ function upstreamCluster(config: Config, id: string, upstream: Upstream, options
   };
 }
 
-/** Envoy counts a WebSocket closed by its backend as a connection failure, so with WebSockets the script does this. */
+/** By default Envoy reads up to 1 MiB at once, and all of that has to be paid before any of it passes. */
+function smallPieces({ apps }: Config, { mode }: EnvoyRenderOptions): YamlSection {
+  if (mode !== "module" || Object.values(apps).every((app) => app.unknown_length === "charge")) return {};
+  return {
+    "# Responses without Content-Length are paid piece by piece, so pieces must be small.": NOTE,
+    per_connection_buffer_limit_bytes: 65_536,
+  };
+}
+
+/** Envoy counts a WebSocket closed by its backend as a connection failure, so with WebSockets the module does this. */
 function passiveChecks(passive: Upstream["passive"], hasSockets: boolean): YamlSection {
   if (hasSockets) {
     return {
-      "# No outlier_detection: it counts closed WebSockets as failures. The script skips unreachable targets itself.":
+      "# No outlier_detection: it counts closed WebSockets as failures. The module skips unreachable targets itself.":
         NOTE,
     };
   }
@@ -120,13 +130,9 @@ function targetNames(id: string, { tls }: Upstream, addresses: ServiceAddress[])
   return expectedNames(hosts, tls?.name, `upstreams.${id}.targets`);
 }
 
-/** The services: their control listeners, or in rls mode their listeners for Envoy. The Lua filter uses both. */
+/** The services: their control listeners, or in rls mode their listeners for Envoy. */
 export function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
-  const { mode } = options;
-  return [
-    ...(mode === "rls" ? [] : [controlCluster(config, options)]),
-    ...(mode === "module" ? [] : [envoyCluster(config, options)]),
-  ];
+  return [options.mode === "rls" ? envoyCluster(config, options) : controlCluster(config, options)];
 }
 
 function controlCluster(config: Config, options: EnvoyRenderOptions): YamlSection {

@@ -1,4 +1,4 @@
-/** Renders a configuration for Envoy: a bootstrap, the Lua script with its options, and optionally dynamic files; or parts of it. */
+/** Renders a configuration for Envoy: a bootstrap, the script of the module, and optionally dynamic files; or parts of it. */
 import { createHash } from "node:crypto";
 import { hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
@@ -42,13 +42,15 @@ export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Render
   if (options.mode === "rls" && config.routes.some(hasOwnOptions)) {
     warnings.push("routes: --mode rls takes one token per request, so profile and cost_header have no effect");
   }
+  if (options.mode === "module" && options.envoyServices.length > 0) {
+    warnings.push("--envoy-service has no effect without --mode rls: the module calls the control listeners");
+  }
   if (options.form !== undefined && options.form !== "bootstrap") {
     return { files: partialFiles(config, { ...options, form: options.form }, warnings), warnings };
   }
-  const scripts = scriptFiles(config, options);
-  const files: RenderedFile[] = [...secretFiles(config, options), ...scripts];
+  const files: RenderedFile[] = [...secretFiles(config, options), ...scriptFiles(config, options)];
   // A file comes before those that refer to it, because a running Envoy may read each as soon as it is written.
-  if (options.dynamic) files.push(...dynamicFiles(config, options, scripts[0]?.text ?? "", warnings));
+  if (options.dynamic) files.push(...dynamicFiles(config, options, warnings));
   files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: false });
   return { files, warnings };
 }
@@ -69,15 +71,12 @@ function partialFiles(
   return (form === "istio" ? istioFiles : gatewayFiles)(parts, options, kubernetes);
 }
 
-function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: string, warnings: string[]): RenderedFile[] {
-  const version = versionOf(script);
+function dynamicFiles(config: Config, options: EnvoyRenderOptions, warnings: string[]): RenderedFile[] {
   const kept = "A change keeps open WebSockets.";
   const drained = "A change closes open connections after --drain-time-s, including WebSockets.";
   const texts = {
     [CLUSTERS]: dynamicFile("cluster.v3.Cluster", `Clusters. ${kept}`, clusters(config, options)),
-    [ROUTES]: dynamicFile("route.v3.RouteConfiguration", `Routes and the script. ${kept}`, [
-      routeConfig(config, options, version),
-    ]),
+    [ROUTES]: dynamicFile("route.v3.RouteConfiguration", `Routes. ${kept}`, [routeConfig(config, options)]),
     [LISTENERS]: dynamicFile("listener.v3.Listener", `The listener. ${drained}`, [listener(config, options, warnings)]),
   };
   return Object.entries(texts).map(([name, text]) => ({ name, text, secret: false }));
@@ -105,13 +104,12 @@ function bootstrap(config: Config, options: EnvoyRenderOptions, warnings: string
   const workers = options.workers ?? config.workers;
   const others = dynamic ? "Envoy reloads the other files as soon as they are replaced. " : "";
   const head = `Written by \`tollgate render envoy\`. Do not edit: change the configuration and render it again.
-For Envoy 1.38 or later. Check and start it with
+For Envoy ${options.mode === "rls" ? "1.36 or later" : "1.38, 1.39 or 1.40"}. Check and start it with
 
   envoy --mode validate -c ${BOOTSTRAP}
   envoy -c ${BOOTSTRAP} --concurrency ${workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
 
-Use this --concurrency: while the store is unavailable, each worker thread admits 1/${workers} of fail_open_tokens.
-${others}A change of this file needs a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.`;
+${library(options)}${others}A change of this file needs a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.`;
   const data: YamlData = {
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
     "# Envoy's admin interface. It can stop Envoy: only its user may call it.": NOTE,
@@ -142,6 +140,11 @@ ${others}A change of this file needs a hot restart: start the same command with 
         }),
   };
   return commentedYaml(head, data);
+}
+
+function library({ mode }: EnvoyRenderOptions): string {
+  if (mode === "rls") return "";
+  return "Set ENVOY_DYNAMIC_MODULES_SEARCH_PATH to the folder of libtollgate.so for both commands.\n";
 }
 
 /** A Unix socket for the user that runs Envoy, unless an address is given. */

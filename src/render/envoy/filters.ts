@@ -6,7 +6,6 @@ import { extension, grpcService, seconds } from "./common.js";
 import { type EnvoyRenderOptions, SCRIPT } from "./options.js";
 
 const FILTERS = "extensions.filters.http";
-export const LUA = "envoy.filters.http.lua";
 export const MODULE = "envoy.filters.http.dynamic_modules";
 /** The domain in which the service limits apps; see docs/ENVOY.md. */
 const DOMAIN = "tollgate";
@@ -22,7 +21,7 @@ export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlDa
 /** The filters that decide. */
 export function tollgateFilters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
   if (options.mode === "rls") return [untrusted(config), rateLimit(config)];
-  return [options.mode === "module" ? dynamicModule(options) : script(options)];
+  return [dynamicModule(options)];
 }
 
 const MODULE_CONFIG: YamlSection = { name: "tollgate", do_not_close: true, metrics_namespace: "tollgate" };
@@ -44,23 +43,6 @@ function dynamicModule({ path }: EnvoyRenderOptions): YamlSection {
       dynamic_module_config: MODULE_CONFIG,
       filter_name: "tollgate",
       filter_config: { "@type": "type.googleapis.com/google.protobuf.StringValue", value: `${path}/${SCRIPT}` },
-    }),
-  };
-}
-
-export function scriptFile({ path }: EnvoyRenderOptions): YamlData {
-  return { filename: `${path}/${SCRIPT}` };
-}
-
-function script(options: EnvoyRenderOptions): YamlSection {
-  const { dynamic } = options;
-  return {
-    "# Decides from a lease of tokens; calls the service about once per thousand requests.": NOTE,
-    ...(dynamic ? { "# The routes load the script, so that a new script does not close connections.": NOTE } : {}),
-    ...extension(LUA, `${FILTERS}.lua.v3.Lua`, {
-      default_source_code: dynamic ? undefined : scriptFile(options),
-      "# The script changes nothing that affects route selection.": NOTE,
-      clear_route_cache: false,
     }),
   };
 }

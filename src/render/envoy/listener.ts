@@ -1,10 +1,9 @@
 /** Renders the listener for clients and its HTTP connection manager. */
 import type { Config } from "../../config/schema.js";
 import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
-import { renewalMs } from "../../core/slot-lease.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, keepAliveSeconds, upgradingRoutes } from "../common.js";
-import { extension, fromFile, grpcService, seconds, socketAddress } from "./common.js";
+import { addressOf, keepAliveSeconds } from "../common.js";
+import { extension, fromFile, seconds, socketAddress } from "./common.js";
 import { httpFilters } from "./filters.js";
 import { type EnvoyRenderOptions, ROUTES } from "./options.js";
 import { envoyPathRules } from "./rejected-paths.js";
@@ -59,7 +58,7 @@ function keepAlive(config: Config): YamlSection {
 
 function connectionManager(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const { timeouts, request_limits: limits } = config;
-  if (limits.body_bytes !== Number.MAX_SAFE_INTEGER) {
+  if (limits.body_bytes !== Number.MAX_SAFE_INTEGER && options.mode !== "module") {
     warnings.push(
       "request_limits.body_bytes: Envoy rejects requests by Content-Length; bodies without one are not limited",
     );
@@ -68,7 +67,7 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
     stat_prefix: "tollgate",
     ...clientAddress(options),
     ...pathSettings(config),
-    "# No client is internal: every request gets a new x-request-id, by which the script identifies it.": NOTE,
+    "# No client is internal: every request gets a new x-request-id.": NOTE,
     internal_address_config: { cidr_ranges: [NO_ADDRESS] },
     generate_request_id: true,
     "# Keep the Server header of the backend.": NOTE,
@@ -93,7 +92,6 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
     },
     ...upgrades(config, options, warnings),
     ...localReplies(),
-    ...accessLog(config, options),
     ...(options.dynamic
       ? { rds: { route_config_name: ROUTE_CONFIG, config_source: fromFile(options.path, ROUTES) } }
       : { route_config: routeConfig(config, options) }),
@@ -134,7 +132,7 @@ function keepAliveMs({ timeouts }: Config, { balancer }: EnvoyRenderOptions, war
   return longer;
 }
 
-/** If a route has connections, Envoy allows upgrades on all routes and the script rejects them on the others. */
+/** If a route has connections, Envoy allows upgrades on all routes and the module rejects them on the others. */
 function upgrades({ routes }: Config, { mode, form }: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const protocols = new Set(routes.flatMap(({ connections }) => connections?.protocols ?? []));
   if (protocols.size === 0) return {};
@@ -145,12 +143,12 @@ function upgrades({ routes }: Config, { mode, form }: EnvoyRenderOptions, warnin
   }
   protocols.add("websocket");
   return {
-    "# On routes without connections the script answers 501.": NOTE,
+    "# On routes without connections the module answers 501.": NOTE,
     upgrade_configs: [...protocols].map((protocol) => ({ upgrade_type: protocol })),
   };
 }
 
-/** Excludes other 403 responses, such as the script's for an unknown app. */
+/** Excludes other 403 responses, such as the module's for an unknown app. */
 const REJECTED = 'response.code_details == "upgrade_failed"';
 
 /** Replaces responses that Envoy generates itself by those of the gateway. */
@@ -182,56 +180,5 @@ function mapper(expression: string, { status, body }: Refusal): YamlData {
       content_type: "application/json",
     },
     headers_to_add: [{ header: { key: "connection", value: "close" }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" }],
-  };
-}
-
-/** The namespace of the script's dynamic metadata. */
-const NAMESPACE = "tollgate";
-const LOG_NAME = "tollgate";
-
-/** The access log that Envoy sends to the service, limited to streams that the script has marked. */
-function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
-  if (mode !== "lua") return {};
-  // Streams that hold a slot or may hold one. The script clears the mark when it knows that they hold no slot.
-  const sockets = marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
-  // Streams that the service must settle, once, when they end.
-  const settled = [marked("settle", { bool_match: true }), { log_type_filter: { types: ["DownstreamEnd"] } }];
-  return {
-    "# Reports ended streams to the service: their sizes, if these were not known before, and released slots.": NOTE,
-    access_log: [
-      {
-        name: "envoy.access_loggers.http_grpc",
-        filter: { or_filter: { filters: [sockets, { and_filter: { filters: settled } }] } },
-        ...extension("envoy.access_loggers.http_grpc", "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", {
-          common_config: {
-            log_name: LOG_NAME,
-            transport_api_version: "V3",
-            grpc_service: grpcService(),
-            buffer_flush_interval: "0.05s",
-            buffer_size_bytes: 16_384,
-          },
-        }),
-      },
-    ],
-    ...renewals(config),
-  };
-}
-
-/** At the renewal interval of the shortest lease, so that an entry may be lost. */
-function renewals(config: Config): YamlSection {
-  const leases = upgradingRoutes(config).map(({ connections }) => connections.lease_s);
-  if (leases.length === 0) return {};
-  return {
-    "# Also reports open streams, which renews the leases of their slots.": NOTE,
-    access_log_options: { access_log_flush_interval: seconds(Math.floor(renewalMs(Math.min(...leases) * 1000))) },
-  };
-}
-
-function marked(field: string, value: YamlData): YamlData {
-  return {
-    metadata_filter: {
-      matcher: { filter: NAMESPACE, path: [{ key: field }], value },
-      match_if_key_not_found: false,
-    },
   };
 }

@@ -2,20 +2,19 @@
 import type { CommonRenderOptions } from "../common.js";
 
 /**
- * Every worker appends a random suffix to `node` (default "envoy"), so several Envoys may share it. `workers` is the
+ * Every Envoy appends a random suffix to `node` (default "envoy"), so several may share it. `workers` is the
  * number of threads (`--concurrency`; default: `workers` of the configuration).
  */
 export interface EnvoyRenderOptions extends CommonRenderOptions {
   /**
-   * `module`: Envoy decides from leases of the process, in a dynamic module. `lua`: from leases of each worker, in its Lua
-   * filter. `rls`: Envoy's own filter calls the service for each request.
+   * `module`: Envoy decides from leases, in a dynamic module. `rls`: Envoy's own filter calls the service for each request.
    */
-  mode: "module" | "lua" | "rls";
+  mode: "module" | "rls";
   /** What is rendered. The others contain only what an existing Envoy, Istio or Envoy Gateway needs in addition. */
   form?: EnvoyForm | undefined;
   /** For Istio and Envoy Gateway. */
   kubernetes?: KubernetesOptions | undefined;
-  /** `host:port` of the services' listeners for Envoy (`envoy.listen`). */
+  /** With `rls`: `host:port` of the services' listeners for Envoy (`envoy.listen`). */
   envoyServices: string[];
   /** Address for clients. Default: `listen` of the configuration. */
   listen?: string | undefined;
@@ -67,5 +66,5 @@ export const DEFAULT_CONNECTIONS = 100_000;
 
 /** The services' control listeners: `POST /v1/sync`, `/v1/connections/…`. */
 export const CONTROL_CLUSTER = "tollgate_control";
-/** The services' listeners for Envoy: rate limits and access logs over gRPC, `POST /v1/check`. */
+/** The services' listeners for Envoy: the Rate Limit Service over gRPC. */
 export const SERVICE_CLUSTER = "tollgate_envoy";

@@ -3,7 +3,7 @@ import { hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { keepVersion } from "../../config/version.js";
 import type { YamlSection } from "../commented-yaml.js";
-import { RenderError, type RenderedFile } from "../common.js";
+import type { RenderedFile } from "../common.js";
 import { serviceClusters } from "./clusters.js";
 import { tollgateFilters } from "./filters.js";
 import { requiredSettings } from "./listener.js";
@@ -29,7 +29,6 @@ export interface EnvoyParts {
 
 /** Throws RenderError. */
 export function envoyParts(given: Config, options: EnvoyRenderOptions, warnings: string[]): EnvoyParts {
-  if (options.mode === "lua") throw new RenderError("--mode lua renders a complete bootstrap only; use module or rls");
   const config = withSeveralRoutes(given);
   const routes = config.routes.filter(
     (route) => hasOwnOptions(route) || (route.connections !== undefined && options.mode === "module"),

@@ -10,17 +10,15 @@ import { DRY_RUN_HEADER, reservedHeaders } from "../../core/response-headers.js"
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { type Route, routesByHost, upstreamName } from "../common.js";
 import { extension, seconds } from "./common.js";
-import { LUA, MODULE, scriptFile } from "./filters.js";
+import { MODULE } from "./filters.js";
 import type { EnvoyRenderOptions } from "./options.js";
 import { envoyPathRules, rejectedPaths } from "./rejected-paths.js";
 
 export const ROUTE_CONFIG = "tollgate";
 /** The name of the route that matches if no other does, and its response. */
 export const NO_ROUTE = "no_route";
-const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
 
-/** With the `version` of a script, the routes load that script. */
-export function routeConfig(config: Config, options: EnvoyRenderOptions, version?: string): YamlSection {
+export function routeConfig(config: Config, options: EnvoyRenderOptions): YamlSection {
   const { anyHost, hosts } = routesByHost(config);
   const virtualHost = (name: string, domain: string, routes: Route[]): YamlData => ({
     name,
@@ -37,7 +35,6 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
   const named = [...hosts].map(([host, own]) => virtualHost(host, host, [...byLength(own), ...byLength(anyHost)]));
   return {
     name: ROUTE_CONFIG,
-    ...(version === undefined || options.mode !== "lua" ? {} : ownScript(options, version)),
     ignore_port_in_host_matching: true,
     ...headerRules(config, options),
     virtual_hosts: [...named, virtualHost("any", "*", byLength(anyHost))],
@@ -73,18 +70,10 @@ export function requiredOfRoute(config: Config, route: Route, options: EnvoyRend
   return { match, metadata, response_headers_to_remove, route: forSockets };
 }
 
-/** With the script, the script adds it. */
+/** The module adds it itself. */
 function defaultApp({ identity }: Config, { mode }: EnvoyRenderOptions): YamlData[] {
   if (mode !== "rls" || !identity.forward_identity) return [];
   return [{ header: { key: identity.app_header, value: DEFAULT_APP }, append_action: "ADD_IF_ABSENT" }];
-}
-
-function ownScript(options: EnvoyRenderOptions, version: string): YamlSection {
-  return {
-    typed_per_filter_config: { [LUA]: { "@type": LUA_PER_ROUTE, source_code: scriptFile(options) } },
-    "# The version of the script: a change makes Envoy load it again.": NOTE,
-    metadata: { filter_metadata: { tollgate: { script: version } } },
-  };
 }
 
 function byLength(routes: Route[]): Route[] {
@@ -97,8 +86,8 @@ function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): Ya
   return {
     // A path without a trailing slash matches itself and everything below it, but no longer segment.
     match: path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path },
-    metadata: mode === "rls" ? undefined : { filter_metadata: { [METADATA[mode]]: { route: routeName(route) } } },
-    // The script reads it first and removes it.
+    metadata: mode === "rls" ? undefined : { filter_metadata: { [METADATA]: { route: routeName(route) } } },
+    // The module reads it first and removes it.
     response_headers_to_remove: mode === "rls" && costHeader !== undefined ? [costHeader] : undefined,
     route: {
       cluster: upstreamName(upstream),
@@ -177,12 +166,11 @@ function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
   return [{ name: NO_ROUTE, ...directResponse({ prefix: "/" }, gatewayRefusal(NO_ROUTE), options) }];
 }
 
-/** The namespace of the name of a route, where the plane looks for it. */
-const METADATA = { module: "tollgate", lua: LUA } as const;
+/** The namespace of the name of a route, where the module looks for it. */
+const METADATA = "tollgate";
 
 function disabled(mode: EnvoyRenderOptions["mode"]): YamlData | undefined {
   if (mode === "rls") return undefined;
-  if (mode === "lua") return { [LUA]: { "@type": LUA_PER_ROUTE, disabled: true } };
   return { [MODULE]: { "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", disabled: true } };
 }
 

@@ -52,6 +52,8 @@ export interface App extends Bucket, OwnRate {
   isLimit: boolean;
   /** Tokens that nodes hold and L1 has paid. */
   l1Held: number;
+  /** The fields as they were read: some are written only if they have changed. */
+  stored: (string | false)[];
   /** Only until all nodes have had the time to report. */
   spare?: SpareRefill;
   /** When it was read, in microseconds on the store's clock. */
@@ -102,7 +104,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     rate = scaled(rate, ratio);
   }
   const ownCapacity = isLimit ? 0 : ownCapacityOf(rate, cluster.rate, cluster.reserve);
-  // A table of up to 16 fields takes half the memory, and time, of a larger one.
+  // A table of up to 16 fields takes half the memory, and time, of a larger one. The spare refill is the 17th, and rare.
   const app: App = {
     tokens,
     debt: storedNumber(fields[1]!, 0),
@@ -119,6 +121,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     granted: storedNumber(fields[3]!, 0),
     spent: storedNumber(fields[4]!, 0),
     returned: storedNumber(fields[5]!, 0),
+    stored: fields,
   };
   app.held = Math.max(app.granted - app.spent - app.returned, 0) * MICRO;
   if (!isLimit && fields[7] === false && app.held > 0) {
@@ -173,28 +176,31 @@ export function roomOf({ burst, held }: App): number {
 export function writeApp(redis: RedisApi, key: string, app: App, numbers: number[]): void {
   const { tokens, debt, at, granted, spent, returned } = app;
   cutOwn(app);
+  const { own, l1Held, stored } = app;
+  // While a node gets as many tokens as it has spent, what it holds stays the same.
+  const sameInL1 = app.isLimit || (storedNumber(stored[6]!, -1) === own && storedNumber(stored[7]!, -1) === l1Held);
   // The pairs are written out: collecting them in a list takes a tenth of a grant's time.
-  redis.call(
-    "HSET",
-    key,
-    "tokens",
-    tokens,
-    "debt",
-    debt,
-    "at",
-    at,
-    "granted",
-    granted,
-    "spent",
-    spent,
-    "returned",
-    returned,
-    // A limit has neither; the names are those of its own fields again.
-    app.isLimit ? "tokens" : "own",
-    app.isLimit ? tokens : app.own,
-    app.isLimit ? "debt" : "l1_held",
-    app.isLimit ? debt : app.l1Held,
-  );
+  if (sameInL1) redis.call("HSET", key, "tokens", tokens, "at", at, "granted", granted, "spent", spent);
+  else {
+    redis.call(
+      "HSET",
+      key,
+      "tokens",
+      tokens,
+      "at",
+      at,
+      "granted",
+      granted,
+      "spent",
+      spent,
+      "own",
+      own,
+      "l1_held",
+      l1Held,
+    );
+  }
+  const isUnchanged = storedNumber(stored[1]!, 0) === debt && storedNumber(stored[5]!, 0) === returned;
+  if (!isUnchanged) redis.call("HSET", key, "debt", debt, "returned", returned);
   const { spare } = app;
   if (spare !== undefined) redis.call("HSET", key, "spare", joinValues([spare.from, spare.left], " ", MAX_COUNTER));
   if (app.isLimit) {
@@ -236,13 +242,6 @@ export function recordSpent(app: App, tokens: number): void {
   app.spent = app.spent + tokens;
   hold(app, 0 - tokens);
   cutToHighest(app);
-}
-
-/** Returns tokens to L2 that a node has spent, without changing what it holds. */
-export function refundToApp(app: App, tokens: number): void {
-  app.spent = app.spent - tokens;
-  app.returned = app.returned + tokens;
-  giveBack(app, tokens);
 }
 
 /** Returns tokens to L2 that a node no longer holds. */

@@ -42,8 +42,9 @@ export interface Ledger {
   held: number;
   /** In the order of the requested apps. */
   entries: Entry[];
-  /** The names of the fields: OWN_FIELDS of its own, then ENTRY_FIELDS for each entry. */
+  /** The names of the fields, OWN_FIELDS of its own, then ENTRY_FIELDS for each entry, and what was read. */
   fields: string[];
+  stored: (string | false)[];
 }
 
 /** What a message of a node reads and changes besides the apps. */
@@ -72,17 +73,13 @@ export function writeUnpaid({ redis, key }: Ledger, entry: Entry): void {
   redis.call("HSET", key, "unpaid", "1", unpaidField(app), amounts);
 }
 
-/** Spending that no bucket pays for, so that it cannot be refunded: lost with its bucket, or refunded. */
+/** Spending that no bucket pays for, so that it cannot be refunded: lost with its bucket. Services of 0.2 also refund without the node. */
 export function finalSpentField(app: string): string {
   return "l:" + app;
 }
 
 export function finalSpent({ redis, key }: Ledger, app: string): number {
   return storedNumber(redis.call("HGET", key, finalSpentField(app)), 0);
-}
-
-export function addFinalSpent(ledger: Ledger, app: string, tokens: number): void {
-  ledger.redis.call("HSET", ledger.key, finalSpentField(app), finalSpent(ledger, app) + tokens);
 }
 
 /** Spending that spare refill has paid for instead of the bucket. */
@@ -143,6 +140,7 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
     held: storedNumber(values[2]!, 0),
     entries,
     fields,
+    stored: values,
   };
 }
 
@@ -173,11 +171,12 @@ export function noteMissed(ledger: Ledger, seq: number, now: number): void {
   ledger.missedNow = true;
 }
 
-/** Writes the ledger and the reply for a repeated message. */
+/** Writes the ledger, as far as it has changed, and the reply for a repeated message. */
 export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer: string): void {
-  const { seq, held, fields } = ledger;
+  const { seq, held, fields, stored } = ledger;
+  const values: (string | number)[] = ["seq", seq, "held", held, "answer", answer];
   const closed = ledger.closed ? "1" : "0";
-  const values: (string | number)[] = ["seq", seq, "closed", closed, "held", held, "answer", answer];
+  if (stored[1] !== closed) for (const value of ["closed", closed]) values.push(value);
   if (!ledger.known) for (const value of ["first", ledger.first]) values.push(value);
   if (ledger.missedNow) for (const value of ["missed", ledger.missedAt]) values.push(value);
   for (let i = 0; i < ledger.entries.length; i++) {
@@ -189,8 +188,11 @@ export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer
     values[at + 1] = entry.granted;
     values[at + 2] = fields[field + 1]!;
     values[at + 3] = entry.spent;
-    values[at + 4] = fields[field + 2]!;
-    values[at + 5] = entry.returned;
+    // Nodes return seldom.
+    if (storedNumber(stored[field + 2]!, -1) !== entry.returned) {
+      values[at + 4] = fields[field + 2]!;
+      values[at + 5] = entry.returned;
+    }
     if (entry.unpaidChanged) writeUnpaid(ledger, entry);
   }
   redis.call("HSET", key, ...values);
@@ -218,19 +220,4 @@ export function addUnpaid(entry: Entry, held: number, spent: number): void {
   entry.unpaidHeld = entry.unpaidHeld + held;
   entry.unpaidSpent = entry.unpaidSpent + spent;
   entry.unpaidChanged = true;
-}
-
-/**
- * Refunds up to `tokens` of what the node has spent, without the node, which must not claim them back as well. Unpaid tokens
- * come first, so `ofL1`, what L1 gets back of it, is never more than it has paid.
- */
-export function refundSpent(ledger: Ledger, entry: Entry, tokens: number): { refunded: number; ofL1: number } {
-  const { app } = entry;
-  const refunded = Math.max(Math.min(tokens, entry.spent - finalSpent(ledger, app) - spareSpent(ledger, app)), 0);
-  if (refunded === 0) return { refunded, ofL1: 0 };
-  const unpaid = Math.min(refunded, entry.unpaidSpent);
-  addUnpaid(entry, 0, 0 - unpaid);
-  addFinalSpent(ledger, app, refunded);
-  writeUnpaid(ledger, entry);
-  return { refunded, ofL1: refunded - unpaid };
 }

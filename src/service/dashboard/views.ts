@@ -194,10 +194,10 @@ export function createViews({ context, activity, reading, clusterId }: ViewOptio
     }
   }
 
-  /** Envoy's module says what it is. Its Lua filter has no shared memory. */
+  /** Envoy says what it is. */
   function planeKind(plane: Record<string, number> | undefined): PlaneNode["kind"] {
     if (plane === undefined) return "";
-    return plane.envoy === 1 || plane.memory_free_bytes === undefined ? "envoy" : "nginx";
+    return plane.envoy === 1 ? "envoy" : "nginx";
   }
 
   /** Data planes say only whether they have the configuration of this service. */

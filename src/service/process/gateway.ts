@@ -52,13 +52,6 @@ export interface GatewayOptions {
 /** Longest time for the export of the last spans. */
 const LAST_EXPORT_MS = 1_000;
 
-interface HeldOnPod {
-  route: string;
-  pod: string;
-  active: number;
-  limit?: number;
-}
-
 export function createGateway({
   config,
   node,
@@ -107,13 +100,7 @@ export function createGateway({
   });
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
   const envoy = createEnvoyService(envoyServiceOptions(config), {
-    limiter,
-    quota,
     descriptors,
-    slots,
-    discoveredPods: (upstream) => directory.pods(upstream),
-    observer: slotObserver,
-    overBudget: metrics.overBudget,
     sheds: () => shed("envoy"),
     log,
   });
@@ -151,23 +138,18 @@ export function createGateway({
   function gauges(): ProcessGauges {
     const configured = podsOf(settings, directory.pods);
     const { pods, active } = keeper.stats();
-    const envoys = envoy.connections.stats();
-    const held: HeldOnPod[] = [...pods, ...envoys.pods];
     const byPod = new Map<string, ProcessGauges["pods"][number]>();
     for (const { route, pod, upstream, limit } of configured) {
       byPod.set(`${route} ${pod}`, { route, pod, upstream, limit, active: 0 });
     }
-    for (const { route, pod, active: open, limit = 0 } of held) {
-      const known = byPod.get(`${route} ${pod}`) ?? { route, pod, upstream: "", limit, active: 0 };
+    for (const { route, pod, active: open } of pods) {
+      const known = byPod.get(`${route} ${pod}`) ?? { route, pod, upstream: "", limit: 0, active: 0 };
       byPod.set(`${route} ${pod}`, { ...known, active: known.active + open });
     }
     return {
       certificates: certificates?.expiries() ?? new Map(),
       pods: [...byPod.values()],
-      proxies: [
-        ...(configured.length === 0 ? [] : [{ proxy: node, active }]),
-        ...[...envoys.nodes].map(([name, open]) => ({ proxy: name, active: open })),
-      ],
+      proxies: configured.length === 0 ? [] : [{ proxy: node, active }],
     };
   }
 
@@ -233,7 +215,7 @@ export function createGateway({
       await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
       descriptors.close();
       // Exchanges are settled until the last one has ended; only then it is known which tokens to return.
-      await Promise.all([limiter.close(), keeper.close(), envoy.connections.close(), envoy.refunds.close()]);
+      await Promise.all([limiter.close(), keeper.close()]);
       await tracing?.close(LAST_EXPORT_MS);
       decisionLog.close();
       metrics.close();
@@ -256,7 +238,6 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
       metrics.decided(decision, milliseconds / 1000, waited);
       decisionLog.decided(decision, milliseconds, waited);
     },
-    decidedForPlane: (decision, milliseconds, waited) => decisionLog.decided(decision, milliseconds, waited),
     settled: metrics.settled,
     deviated: metrics.deviated,
     transferLimited: metrics.transferLimited,

@@ -3,8 +3,7 @@ import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHead
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
 import type { EnvoyAccess } from "../../../src/envoy-service/access.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
-import type { ClientStreamMethod } from "../../../src/envoy-service/grpc/server.js";
-import { GrpcError } from "../../../src/envoy-service/grpc/status.js";
+import type { UnaryMethod } from "../../../src/envoy-service/grpc/server.js";
 import type { DescriptorStatus } from "../../../src/limiter/descriptors/descriptor.js";
 import { everyone, type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
 
@@ -24,26 +23,16 @@ export const world = {
   listener: undefined as unknown as ListenerUnderTest,
   session: undefined as unknown as ClientHttp2Session,
   access: everyone as EnvoyAccess,
-  /** Client streams that were opened, in order. */
-  streams: [] as { received: string[]; ended: boolean }[],
+  /** Calls that get no reply. */
+  waiting: 0,
 };
 
-export const collecting: ClientStreamMethod = {
-  kind: "client-stream",
-  path: "/test.Log/Stream",
-  open() {
-    const stream = { received: [] as string[], ended: false };
-    world.streams.push(stream);
-    return {
-      message(bytes) {
-        if (bytes.length === 3) throw new GrpcError(9, "no threes: ünwanted");
-        stream.received.push(Buffer.from(bytes).toString());
-      },
-      ended() {
-        stream.ended = true;
-        return Buffer.from("bye");
-      },
-    };
+/** Never replies. */
+export const waiting: UnaryMethod = {
+  path: "/test.Slow/Wait",
+  call() {
+    world.waiting += 1;
+    return new Promise(() => {});
   },
 };
 /** The connection preface and empty settings. */
@@ -71,13 +60,13 @@ export const allowAll = {
 export function useListener(): void {
   beforeAll(async () => {
     const access = () => world.access;
-    world.listener = await startEnvoyListener({ descriptors: allowAll, methods: [collecting], access });
+    world.listener = await startEnvoyListener({ descriptors: allowAll, methods: [waiting], access });
   });
   beforeEach(() => openSession(world.listener.url));
   afterEach(() => {
     world.session.destroy();
     world.access = everyone;
-    world.streams = [];
+    world.waiting = 0;
     expect(world.listener.errors).toEqual([]);
   });
   afterAll(() => world.listener.close(0));

@@ -34,9 +34,6 @@ apps:
   open: { guaranteed: 1000, burst: 1000, on_store_failure: open }
   few: { guaranteed: 0.001, burst: 2 }
   twice: { guaranteed: 200, burst: 400 }
-limits:
-  - { name: per-user, key: [user], rate: 3/h, on_store_failure: closed, match: { path: [/limited] } }
-  - { name: per-ip, key: [ip], rate: 5/h, on_store_failure: closed, match: { path: [/limited] } }
 upstreams: { none: { targets: ["127.0.0.1:9"] } }
 routes: [{ path: /, upstream: none }]
 `);
@@ -75,40 +72,13 @@ const jsonOf = (app: string, hits: number) =>
     descriptors: [{ entries: [{ key: "app_id", value: app }] }],
   });
 
-describe("an app and limits in one question", () => {
-  it("are taken together or not at all, over both services", async () => {
-    const question = (user: string, ip: string) => `open 1 limit:per-user:${user} 1 limit:per-ip:${ip} 1\n`;
-    const allowed: string[] = [];
-    async function askOf(user: string, ip: string): Promise<void> {
-      const service = services[allowed.length % 2]!;
-      const words = (await (await post(service, "/v1/check", question(user, ip))).text()).trim().split(" ");
-      expect(words).toHaveLength(15);
-      // The store can seem slow on a busy machine; nothing is taken then.
-      if (words.includes("store_unavailable")) return askOf(user, ip);
-      allowed.push([0, 5, 10].map((at) => words[at]).join(""));
-    }
-    for (let i = 0; i < 5; i++) await askOf("ann", "1");
-    for (let i = 0; i < 3; i++) await askOf("bob", "1");
-    // The refused requests of ann used nothing of the address.
-    expect(allowed).toEqual(["111", "111", "111", "101", "101", "111", "111", "110"]);
-  });
-
-  it("of a limit that is not configured are refused", async () => {
-    const reply = await post(services[0]!, "/v1/check", "open 1 limit:what:ann 1\nlimit:per-user:eve 1\n");
-    expect(await reply.text()).toMatch(/^0 unknown_app 0 0 0 0 unknown_app 0 0 0\n1 ok \d+ 3 0\n$/);
-  });
-});
-
 describe("a shared limit", () => {
-  it("admits exactly its burst over gRPC, JSON and text in parallel", async () => {
+  it("admits exactly its burst over gRPC and JSON in parallel", async () => {
     let admitted = 0;
     async function round(): Promise<void> {
       const calls = services.flatMap((service) => [
         ...Array.from({ length: 100 }, () => isAdmitted(ask(service, "shared"))),
         ...Array.from({ length: 25 }, async () => (await post(service, "/json", jsonOf("shared", 1))).status === 200),
-        ...Array.from({ length: 25 }, async () =>
-          (await (await post(service, "/v1/check", "shared 1\n")).text()).startsWith("1 ok"),
-        ),
       ]);
       admitted += (await Promise.all(calls)).filter(Boolean).length;
     }
@@ -121,7 +91,7 @@ describe("a shared limit", () => {
     expect(admitted).toBe(BURST);
   });
 
-  it("reports over limit the same way over gRPC, JSON and text", async () => {
+  it("reports over limit the same way over gRPC and JSON", async () => {
     const [service] = services as [Service];
     await waitFor("the limit to be reached", async () => (await ask(service, "few")).overall_code === "OVER_LIMIT");
     const json = await post(service, "/json", jsonOf("few", 1));
@@ -130,9 +100,6 @@ describe("a shared limit", () => {
       overallCode: "OVER_LIMIT",
       statuses: [{ code: "OVER_LIMIT", currentLimit: { name: "few", requestsPerUnit: 2592, unit: "MONTH" } }],
     });
-    expect(await (await post(service, "/v1/check", "few 1\nopen 1\n")).text()).toMatch(
-      /^0 quota_exhausted 0 2 [0-9]+\n1 ok [0-9]+ 1000 0\n$/,
-    );
   });
 
   it("refuses a cost above its capacity and takes nothing", async () => {
@@ -172,10 +139,6 @@ describe("an invalid request", () => {
       "descriptors[0].entries[0].key must be a text",
     ],
     ["/json", '{"domain": "a", "hits_addend": 4294967296, "descriptors": []}', "hits_addend must be a whole number"],
-    ["/v1/check", "shared\n", "line 1 must be an app and a cost"],
-    ["/v1/check", "open 1\nshared -1\n", "line 2 must be an app and a cost"],
-    ["/v1/check", "a/b 1\n", "line 1: app must be"],
-    ["/v1/check", "", "line 1 must be"],
   ])("%s with %j is rejected with the field and the reason", async (path, body, detail) => {
     const answer = await post(services[0]!, path, body);
     expect(answer.status).toBe(400);

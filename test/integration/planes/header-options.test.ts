@@ -5,7 +5,6 @@ import { startEnvoy } from "../../support/envoy-process.js";
 import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "../../support/gateway-process.js";
 import { startBackend } from "../../support/http-backend.js";
 import { type NginxProcess, startNginx } from "../../support/nginx-process.js";
-import { freePort } from "../../support/ports.js";
 import { waitFor } from "../../support/wait-for.js";
 
 const X_RATE_LIMIT = ["x-ratelimit-cost", "x-ratelimit-limit", "x-ratelimit-remaining"];
@@ -24,7 +23,6 @@ beforeAll(async () => {
     response.end("ok");
   });
   endings.push(() => backend.stop());
-  const listen = `127.0.0.1:${await freePort()}`;
   yamlWith = (headers) => `
 log: { level: warn }
 headers: ${headers}
@@ -36,12 +34,12 @@ upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
   const yaml = yamlWith("{ x_ratelimit: false }");
-  service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${yaml}`);
+  service = await startGateway(`node_id: service\nworkers: 1\n${yaml}`);
   endings.push(() => service.stop());
   const services = [service.controlUrl.replace("http://", "")];
   nginx = await startNginx(yaml, { services, workers: 1 });
   endings.push(() => nginx.stop());
-  const envoy = await startEnvoy(yaml, { services, envoyServices: [listen], node: "envoy", workers: 1 });
+  const envoy = await startEnvoy(yaml, { services, node: "envoy", workers: 1 });
   endings.push(() => envoy.stop());
   Object.assign(urls, { node: service.url, nginx: nginx.url, envoy: envoy.url });
 });

@@ -47,13 +47,12 @@ type Plane = (typeof names)[number];
 
 async function start(plane: Plane, identity: string): Promise<number> {
   const services = [new URL(service.controlUrl).host];
-  const common = { services, envoyServices: [envoyListen] };
   const started = await {
     node: () => startGateway(`workers: 1\n${yaml(identity)}`),
     // nginx itself drops names with underscores unless it is told otherwise.
     nginx: () => startNginx(yaml(identity), { services, http: "underscores_in_headers on;" }),
-    envoy: () => startEnvoy(yaml(identity), common),
-    "envoy rls": () => startEnvoy(yaml(identity), { ...common, mode: "rls" }),
+    envoy: () => startEnvoy(yaml(identity), { services }),
+    "envoy rls": () => startEnvoy(yaml(identity), { envoyServices: [envoyListen], mode: "rls" }),
   }[plane]();
   endings.push(() => started.stop());
   return Number(new URL(started.url).port);

@@ -33,10 +33,7 @@ upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
     const options = { services: ["127.0.0.1:9"], tls: { certificate, key } };
-    plane =
-      kind === "nginx"
-        ? await startNginx(yaml, options)
-        : await startEnvoy(yaml, { ...options, envoyServices: ["127.0.0.1:9"] });
+    plane = kind === "nginx" ? await startNginx(yaml, options) : await startEnvoy(yaml, options);
   });
   afterAll(async () => {
     await plane?.stop();

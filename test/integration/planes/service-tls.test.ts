@@ -91,12 +91,13 @@ const good = (): ServiceTls => ({
 interface StartOptions {
   place?: string;
   node?: string;
+  mode?: "module" | "rls";
 }
 
 async function start(
   kind: Kind,
   serviceTls: ServiceTls,
-  { place, node = "edge-1" }: StartOptions = {},
+  { place, node = "edge-1", mode = "module" }: StartOptions = {},
 ): Promise<Plane> {
   const common = { services: [place ?? new URL(service.controlUrl).host], serviceTls, control, node };
   const plane: Plane =
@@ -104,7 +105,8 @@ async function start(
       ? await startNginx(limits(), common)
       : await startEnvoy(`${limits()}envoy: { listen: "127.0.0.1:1", ${tlsOfServer()} }\n`, {
           ...common,
-          envoyServices: [envoyListen],
+          mode,
+          envoyServices: mode === "rls" ? [envoyListen] : [],
         });
   planes.push(plane);
   return plane;
@@ -211,6 +213,13 @@ describe("nginx", () => suite("nginx"));
 
 describeEnvoy("Envoy", () => {
   suite("Envoy");
+
+  it("asks the rate limit service with its certificate, and denies requests without one", async () => {
+    const plane = await start("Envoy", good(), { mode: "rls" });
+    await waitFor("the service to answer", async () => (await statusOf(plane)) === 200);
+    const stranger = await start("Envoy", { ...good(), client: undefined }, { node: "unlisted", mode: "rls" });
+    expect([await statusOf(stranger), await statusOf(stranger)]).toEqual([503, 503]);
+  });
 
   it("does not show the token in its admin interface, which only its user can reach", async () => {
     const plane = (await start("Envoy", good(), { node: "unlisted" })) as EnvoyProcess;

@@ -150,14 +150,14 @@ describe("nginx", () => {
 
 describeEnvoy("Envoy", () => {
   it("passes requests only to targets with a valid certificate", async () => {
-    const envoy = await startEnvoy(yaml, { services: ["127.0.0.1:9"], envoyServices: ["127.0.0.1:9"] });
+    const envoy = await startEnvoy(yaml, { services: ["127.0.0.1:9"] });
     endings.push(() => envoy.stop());
     expect(await answering(envoy.url)).toEqual(["good", "certificate"]);
   });
 
   it("rotates the certificates of both sides under load without a failed request", () =>
     rotate(async (own) => {
-      const envoy = await startEnvoy(own, { services: ["127.0.0.1:9"], envoyServices: ["127.0.0.1:9"] });
+      const envoy = await startEnvoy(own, { services: ["127.0.0.1:9"] });
       endings.push(() => envoy.stop());
       const isLoaded = async (serial: string) => (await envoy.admin("/certs")).includes(`"${serial.toLowerCase()}"`);
       return { url: envoy.url, loaded: (serial) => waitFor("Envoy to read it", () => isLoaded(serial)) };

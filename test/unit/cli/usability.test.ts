@@ -44,7 +44,7 @@ it.each([
 
 it("names the ports as they are: 9145 control, 9146 status of nginx, 9147 for Envoy", async () => {
   const { text } = await tollgate("render --help");
-  expect(text).toContain("--service 10.0.0.5:9145 --envoy-service 10.0.0.5:9147");
+  expect(text).toMatch(/--service 10\.0\.0\.5:9145\n.*--envoy-service 10\.0\.0\.5:9147/);
   expect(text.match(/\S*:9146/g)).toEqual(["127.0.0.1:9146"]);
 });
 

@@ -193,13 +193,12 @@ describe("a data plane", () => {
   it("admits without the store what on_store_failure allows", () => {
     const allowance = (app: Partial<AppLimits>, liveNodes = 4, failOpenTokens?: number) => {
       const limits = { ...limitedApp({ id: "app", guaranteed: 10_000, burst: 20_000 }), ...app };
-      const { rate, burst } = withoutStoreAllowance(limits, { failOpenTokens, sharers: 2, liveNodes });
+      const { rate, burst } = withoutStoreAllowance(limits, { failOpenTokens, liveNodes });
       return [rate, burst];
     };
     expect(allowance({ onStoreFailure: "open" })).toEqual([10_000, 20_000]);
-    // A cap is divided among the workers of a process.
-    expect(allowance({ onStoreFailure: "open" }, 4, 101)).toEqual([50, 50]);
-    expect(allowance({ onStoreFailure: "open", failOpenTokens: 7 }, 4, 101)).toEqual([3, 3]);
+    expect(allowance({ onStoreFailure: "open" }, 4, 101)).toEqual([101, 101]);
+    expect(allowance({ onStoreFailure: "open", failOpenTokens: 7 }, 4, 101)).toEqual([7, 7]);
     expect(allowance({ onStoreFailure: "local" })).toEqual([2500, 5000]);
     expect(allowance({ onStoreFailure: "local" }, 0)).toEqual([10_000, 20_000]);
     expect(allowance({ onStoreFailure: "closed" }, 4, 100)).toEqual([0, 0]);

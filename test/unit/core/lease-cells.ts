@@ -26,10 +26,10 @@ export function plainCell(balance: number): Cell {
 /** No request waits. */
 export const NOBODY: Demand = { nextCost: 0, waitingCost: 0 };
 
-/** A host with timers, a fast store, plentiful tokens and a bucket that gains more than is spent, unless given otherwise. */
+/** A fast store, plentiful tokens and a bucket that gains more than is spent, unless given otherwise. */
 export function situation(now: number, given: Partial<LeaseSituation> = {}): LeaseSituation {
-  const usual = { options: defaultLeaseOptions, level: 0, timers: true, plentiful: true };
-  return { ...usual, gain: 1_000_000, capacity: 1_000_000, isLimit: false, share: 0, now, ...given };
+  const usual = { options: defaultLeaseOptions, level: 0, plentiful: true };
+  return { ...usual, gain: 1_000_000, capacity: 1_000_000, isLimit: false, now, ...given };
 }
 
 /** A lease that was granted `granted` tokens at `now`. */

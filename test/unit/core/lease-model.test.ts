@@ -87,12 +87,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
         );
       },
   ),
-  fc.tuple(pause, fc.oneof(amount, fc.constant(0)), fc.nat(3), fc.boolean(), fc.boolean()).map(
-    ([pauseMs, waiting, level, timers, plentiful]): Step =>
+  fc.tuple(pause, fc.oneof(amount, fc.constant(0)), fc.nat(3), fc.boolean()).map(
+    ([pauseMs, waiting, level, plentiful]): Step =>
       (run) => {
         run.now += pauseMs;
         const demand = { nextCost: waiting, waitingCost: waiting };
-        const message = planSync(run.lease, run.cell, demand, situation(run.now, { level, timers, plentiful }));
+        const message = planSync(run.lease, run.cell, demand, situation(run.now, { level, plentiful }));
         run.model.returned = message.returned;
         run.lastReported = message.spent;
         expect(message.granted).toBe(run.model.granted);

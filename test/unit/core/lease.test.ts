@@ -1,11 +1,11 @@
 /** The local lease: pays from what was granted, remembers refusals, and aims at what it spends while others lack nothing. */
 import { describe, expect, it, test } from "vitest";
+import { type AllowanceUse, newAllowanceUse, takeAllowance } from "../../../src/core/allowance.js";
 import { COST_EXCEEDS_CAPACITY, OK, QUOTA_EXHAUSTED } from "../../../src/core/codes.js";
 import {
   applyReply,
   type Cell,
   defaultLeaseOptions,
-  isLeaseWorthwhile,
   isRefused,
   isReportDue,
   type LeaseSituation,
@@ -14,10 +14,8 @@ import {
   newLease,
   planSync,
   spentTokens,
-  takeAllowance,
   takeTokens,
   takeUncovered,
-  unrecalledShare,
 } from "../../../src/core/lease.js";
 import { leased, NOBODY, plainCell, situation } from "./lease-cells.js";
 
@@ -49,11 +47,11 @@ describe("taking tokens", () => {
   });
 
   describe("without the store", () => {
-    const take = (used: Cell, cost: number, now: number, allowance = { rate: 10, burst: 100 }) =>
+    const take = (used: AllowanceUse, cost: number, now: number, allowance = { rate: 10, burst: 100 }) =>
       takeAllowance(used, allowance, cost, now);
 
     it("admits the burst at once, then the rate, and counts nothing that it refuses", () => {
-      const used = plainCell(0);
+      const used = newAllowanceUse();
       expect([60, 50, 40, 1].map((cost) => take(used, cost, NOW))).toEqual([true, false, true, false]);
       expect([10, 1].map((cost) => take(used, cost, NOW + 1000))).toEqual([true, false]);
       // Never more than the burst at once, however long nothing was spent.
@@ -62,31 +60,59 @@ describe("taking tokens", () => {
 
     it("admits every request that a full bucket of a slow limit can pay", () => {
       const slow = { rate: 5 / 86_400, burst: 5 };
-      const used = plainCell(0);
+      const used = newAllowanceUse();
       expect([3, 2, 1].map((cost) => take(used, cost, 1_000, slow))).toEqual([true, true, false]);
       expect([1, 1].map((cost) => take(used, cost, 1_000 + 17_280_000, slow))).toEqual([true, false]);
     });
 
     it("loses no tokens to rounding at a billion tokens per second", () => {
       const fast = { rate: 1e9, burst: 1e9 };
-      const used = plainCell(0);
+      const used = newAllowanceUse();
       const now = 1_800_000_000_000;
       for (let i = 0; i < 1000; i++) expect(take(used, 1e6, now, fast)).toBe(true);
       expect(take(used, 1e4, now, fast)).toBe(false);
     });
 
     it("refills nothing when the clock is set back, and continues from there", () => {
-      const used = plainCell(0);
+      const used = newAllowanceUse();
       expect(take(used, 100, NOW)).toBe(true);
       expect(take(used, 1, NOW - 3_600_000)).toBe(false);
       expect([10, 1].map((cost) => take(used, cost, NOW - 3_599_000))).toEqual([true, false]);
     });
 
     it("follows a changed limit", () => {
-      const used = plainCell(0);
+      const used = newAllowanceUse();
       expect(take(used, 100, NOW)).toBe(true);
-      expect(take(used, 1, NOW, { rate: 1000, burst: 1000 })).toBe(false);
-      expect(take(used, 50, NOW + 50, { rate: 1000, burst: 1000 })).toBe(true);
+      expect([901, 900].map((cost) => take(used, cost, NOW, { rate: 1000, burst: 1000 }))).toEqual([false, true]);
+      expect([51, 50].map((cost) => take(used, cost, NOW + 50, { rate: 1000, burst: 1000 }))).toEqual([false, true]);
+      expect(take(used, 1, NOW + 100, { rate: 10, burst: 10 })).toBe(false);
+    });
+
+    it("refuses nothing that the bucket can pay while workers refill it at once", () => {
+      // Two other workers, each of which takes a token at one of the steps of the first.
+      const steps = 8;
+      for (let second = 0; second < steps; second++) {
+        for (let third = 0; third < steps; third++) {
+          const use = newAllowanceUse();
+          expect(take(use, 10, NOW - 3_600_000)).toBe(true);
+          let step = 0;
+          const taken: boolean[] = [];
+          const interrupt = () => {
+            step++;
+            if (step === second || step === third) taken.push(take(shared, 1, NOW));
+          };
+          const interrupted = (cell: Cell): Cell => ({
+            get: () => [cell.get(), interrupt()][0]!,
+            add: (delta) => [cell.add(delta), interrupt()][0]!,
+          });
+          const shared = { used: interrupted(use.used), refilledAt: interrupted(use.refilledAt) };
+          taken.push(take(shared, 1, NOW));
+          expect(taken, `steps ${second} and ${third}`).not.toContain(false);
+          // The refill may include what was taken while it was calculated, but never saves up tokens.
+          expect(use.used.get()).toBeGreaterThanOrEqual(0);
+          expect(use.used.get()).toBeLessThanOrEqual(taken.length);
+        }
+      }
     });
   });
 });
@@ -276,15 +302,6 @@ describe("the target", () => {
     ["covers 30 ms while tokens are scarce", 1000, SCARCE, 30],
     ["is zero for a slow node while tokens are scarce: each request asks", 30, SCARCE, 0],
     ["covers a fifth of a second per level if the store is slow as well", 1000, { level: 1, ...SCARCE }, 400],
-    ["covers a fifth of a second on a host without timers", 1000, { timers: false }, 200],
-    ["is zero for a slow node without timers: its tokens could not be recalled", 4, { timers: false }, 0],
-    ["of a value without timers covers ten seconds", 4.01, { timers: false, share: 100 }, 40],
-    ["… and is a few tokens at least", 0.5, { timers: false, share: 100 }, 10],
-    ["… and its share at most", 100, { timers: false, share: 100 }, 100],
-    ["… or a fifth of a second, if that is more", 1002, { timers: false, share: 100 }, 200],
-    ["… and zero while it is not used", 0, { timers: false, share: 100 }, 0],
-    ["… and 30 ms while tokens are scarce", 1002, { timers: false, share: 100, ...SCARCE }, 30],
-    ["covers 30 ms of scarce tokens also without timers", 1000, { timers: false, ...SCARCE }, 30],
   ])("%s", (_promise, rate, given, target) => {
     expect(targetAt(rate, given)).toBe(target);
   });
@@ -316,55 +333,5 @@ describe("the target", () => {
     cell.add(50);
     planSync(lease, cell, NOBODY, situation(NOW + 100));
     expect(lease.spendRate).toBe(0);
-  });
-
-  it("counts requests that the service has paid, once", () => {
-    const { lease, cell } = leased(NOW, 0);
-    lease.paidByService = 50;
-    planSync(lease, cell, NOBODY, situation(NOW + 1000, { timers: false }));
-    expect([lease.spendRate, lease.target, lease.paidByService]).toEqual([50, 10, 0]);
-  });
-});
-
-describe("on a host without timers, a lease is worthwhile", () => {
-  const paid = (tokens: number, elapsed: number, given: Partial<LeaseSituation> = {}) => {
-    const lease = newLease(policy, NOW);
-    lease.paidByService = tokens;
-    return { lease, worthwhile: isLeaseWorthwhile(lease, situation(NOW + elapsed, { timers: false, ...given })) };
-  };
-
-  it.each([
-    ["if the service pays five tokens in a second", 5, 1000, true],
-    ["not if it pays four", 4, 1000, false],
-    ["if it pays fifty in ten seconds", 50, 10_000, true],
-    ["not for a single request", 1, 500, false],
-    ["not for a single token, however soon after the last report", 0.4, 0, false],
-  ])("%s", (_promise, tokens, elapsed, worthwhile) => {
-    expect(paid(tokens, elapsed).worthwhile).toBe(worthwhile);
-  });
-
-  it.each([
-    ["if the service pays two tokens of a value within ten seconds", 2, 9_999, {}, true],
-    ["not if it pays one", 1, 5_000, {}, false],
-    ["not while they are scarce", 2, 9_999, SCARCE, false],
-    ["but then the store is asked again after ten seconds", 2, 10_000, SCARCE, true],
-  ])("%s", (_promise, tokens, elapsed, given, worthwhile) => {
-    expect(paid(tokens, elapsed, { share: 40, ...given }).worthwhile).toBe(worthwhile);
-  });
-
-  it.each([
-    [1_000_000, 4, 25_000],
-    [100, 4, 2],
-    [79, 4, 0],
-    [5, 20, 0],
-    [20, 0, 2],
-  ])("up to the share of a value: of a burst of %d on %d nodes %d", (burst, nodes, share) => {
-    expect(unrecalledShare(burst, nodes)).toBe(share);
-  });
-
-  it("and an unsuccessful measurement ends after a second, or when the clock is set back", () => {
-    expect(paid(4, 999).lease).toMatchObject({ paidByService: 4, reportedAt: NOW });
-    expect(paid(4, 1000).lease).toMatchObject({ paidByService: 0, reportedAt: NOW + 1000 });
-    expect(paid(0.4, -5000).lease).toMatchObject({ paidByService: 0, reportedAt: NOW - 5000 });
   });
 });

@@ -9,7 +9,7 @@ import {
   UNKNOWN_LENGTH,
 } from "../../../src/core/cost.js";
 import { type Account, newOutcome, PENDING } from "../../../src/engine/account.js";
-import { DECIDED_SYNC, decide, decideCost, decideLook, decideRemotely } from "../../../src/engine/decide.js";
+import { DECIDED_SYNC, decide, decideCost, decideLook } from "../../../src/engine/decide.js";
 import { settleExchange } from "../../../src/engine/settle.js";
 import { giveUpExpired } from "../../../src/engine/waiters.js";
 import { createNodeDriver, limits } from "./node-driver.js";
@@ -83,15 +83,6 @@ describe("a request", () => {
     driver.receive(driver.send(), () => ({ code: "quota_exhausted", retryAfterMs: 300 }));
     decideLook(outcome, driver.now());
     expect(outcome).toMatchObject({ code: "quota_exhausted", cost: 0, source: "cached", retryAfterMs: 300 });
-  });
-
-  it("that the service decided caches the refusal for requests that cost as much", () => {
-    const driver = createNodeDriver([limits({ id: "app" })]);
-    const outcome = newOutcome(driver.account("app"), "GET", 5);
-    decideRemotely(outcome, { code: "quota_exhausted", remaining: 3, limit: 200, retryAfterMs: 400 }, driver.now());
-    expect(outcome).toMatchObject({ code: "quota_exhausted", source: "remote", retryAfterMs: 400 });
-    expect(driver.request("app", 4 * 65_536)).toMatchObject({ source: "cached" });
-    expect(driver.request("app").code).toBe(PENDING);
   });
 });
 

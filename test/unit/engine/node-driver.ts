@@ -25,7 +25,7 @@ export function limits(given: Partial<AppLimits> & { id: string }): AppLimits {
 
 export function createNodeDriver(apps: AppLimits[], options: Partial<NodeOptions> = {}) {
   const lease = { ...defaultLeaseOptions, reserve: 20 };
-  const defaults = { lease, timeoutMs: 1000, failOpenTokens: 10, sharers: 1, timers: true, heartbeats: true };
+  const defaults = { lease, timeoutMs: 1000, failOpenTokens: 10, heartbeats: true };
   const node = newNode<Account>({ ...defaults, ...options }, 1000);
   let now = 1_000_000;
   const accounts = apps.map((app) => newAccount(app, node.options.lease, now));

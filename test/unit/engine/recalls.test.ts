@@ -249,22 +249,3 @@ describe("the accounts in a message", () => {
     expect(due()).toEqual([false, true]);
   });
 });
-
-describe("a host without timers", () => {
-  it("takes a lease only if the service has paid five tokens within a second", () => {
-    const driver = createNodeDriver([limits({ id: "app" })], { timers: false });
-    const account = driver.account("app");
-    account.lease.target = 0;
-    const paid = (tokens: number) => {
-      account.lease.paidByService += tokens;
-      urge(driver.node, account);
-      driver.advance(1000);
-      return driver.send();
-    };
-    expect(paid(4)).toEqual([]);
-    expect(paid(4)).toEqual([]);
-    const [sent] = paid(50);
-    expect(sent!.message).toMatchObject({ need: 0, want: 10 });
-    expect(account.lease.paidByService).toBe(0);
-  });
-});

@@ -105,38 +105,82 @@ describe("a refund", () => {
     expect([balance(), refunds()]).toEqual([5, 4]);
   });
 
-  it("never makes the node hold more than the store counts as held, in any history", () => {
+  it("of spending without a grant is returned only when a reply has counted it as granted", () => {
+    const driver = createNodeDriver([limits({ id: "app", onStoreFailure: "open" })]);
+    const account = driver.account("app");
+    account.cell.add(-20);
+    driver.advance(30_000);
+    recallTokens(driver.node, account);
+    expect(driver.send()[0]!.message).toMatchObject({ granted: 0, spent: 20, returned: 0 });
+    driver.fail();
+    refund(account, 5);
+    driver.advance(30_000);
+    const again = driver.send();
+    expect(again[0]!.message).toMatchObject({ granted: 0, spent: 20, returned: 0 });
+    driver.receive(again, () => ({ granted: 20 }));
+    recallTokens(driver.node, account);
+    driver.advance(30_000);
+    expect(driver.send()[0]!.message).toMatchObject({ granted: 20, spent: 15, returned: 5 });
+    expect(account.refunds.get()).toBe(0);
+  });
+
+  it("of spending without a grant that was not reported reduces it, also if workers share the balance", () => {
+    const driver = createNodeDriver([limits({ id: "app", onStoreFailure: "open" })]);
+    const account = driver.account("app");
+    account.syncCell = { add: account.cell.add, get: account.cell.get };
+    account.cell.add(-20);
+    refund(account, 5);
+    driver.advance(30_000);
+    recallTokens(driver.node, account);
+    expect(driver.send()[0]!.message).toMatchObject({ granted: 0, spent: 15, returned: 0 });
+    expect(account.refunds.get()).toBe(0);
+  });
+
+  it.each([
+    ["a plain balance", false],
+    ["a balance that workers share", true],
+  ])("never makes the node hold or return more than it was granted, in any history, with %s", (_what, shares) => {
     const step = fc.oneof(
       fc.record({ take: fc.nat(9) }),
+      fc.record({ overdraw: fc.nat(30) }),
       fc.record({ refund: fc.integer({ min: 1, max: 12 }) }),
-      fc.constantFrom({ send: "answered" }, { send: "lost" }, { send: "unknown" }),
+      fc.constantFrom({ send: "answered" }, { send: "lost" }, { send: "unknown" }, { send: "closed" }),
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
         const { driver, account } = granted();
-        // What the store knows: the counters of the last message that arrived, and what it granted.
+        if (shares) account.syncCell = { add: account.cell.add, get: account.cell.get };
+        // What the store knows: the counters of the last message that arrived. It charges what was spent without a grant.
         let known = { granted: 11, spent: 0, returned: 0 };
         const held = () => known.granted - known.spent - known.returned;
         for (const one of steps) {
           if ("take" in one) account.cell.take(one.take);
+          else if ("overdraw" in one) account.cell.add(-one.overdraw);
           else if ("refund" in one) refund(account, one.refund);
           else {
             recallTokens(driver.node, account);
             const planned = driver.send();
             for (const { message } of planned) {
-              if (one.send !== "lost") known = message;
               expect(message.spent).toBeGreaterThanOrEqual(0);
-              expect(message.returned + message.spent).toBeLessThanOrEqual(message.granted);
+              expect(message.returned).toBeLessThanOrEqual(message.granted);
+              if (one.send === "lost") continue;
+              known = {
+                ...message,
+                granted: Math.max(known.granted, message.granted, message.spent + message.returned),
+              };
             }
-            if (one.send === "answered") driver.receive(planned, () => ({}));
-            else driver.fail();
+            if (one.send === "answered") driver.receive(planned, () => ({ granted: known.granted }));
+            else if (one.send === "closed") {
+              driver.receive(planned, () => undefined, { code: "epoch_closed" });
+              if (!driver.node.epochClosed) known = { granted: 0, spent: 0, returned: 0 };
+            } else driver.fail();
             driver.advance(1500);
           }
-          expect(account.cell.get()).toBeLessThanOrEqual(held());
+          expect(account.cell.get()).toBeLessThanOrEqual(Math.max(held(), 0));
           expect(spentTokens(account.lease, account.cell)).toBeGreaterThanOrEqual(0);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 2_000 },
     );
   });
 });

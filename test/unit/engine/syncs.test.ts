@@ -37,12 +37,9 @@ describe("a closed epoch", () => {
     expect(driver.account("app").cell.get()).toBe(0);
   });
 
-  it.each([true, false])("repeats unanswered messages under the old number first (timers: %s)", (timers) => {
+  it("repeats unanswered messages under the old number first", () => {
     // More accounts than one message can have, so that the unanswered ones need two messages.
-    const driver = createNodeDriver(
-      Array.from({ length: 450 }, (_, i) => limits({ id: `app-${i}` })),
-      { timers },
-    );
+    const driver = createNodeDriver(Array.from({ length: 450 }, (_, i) => limits({ id: `app-${i}` })));
     for (const { limits: app } of driver.accounts) driver.request(app.id);
     driver.fill();
     driver.fill();
@@ -210,16 +207,6 @@ describe("a message", () => {
     driver.advance(100);
     expect(driver.send()).toEqual([]);
     expect(driver.node.active).toEqual([]);
-  });
-
-  it("of a node without timers returns what a past rate of spending left over", () => {
-    const driver = createNodeDriver([limits({ id: "app" })], { timers: false });
-    driver.request("app");
-    driver.receive(driver.send(), () => ({ granted: 101, remaining: 100 }));
-    driver.request("app");
-    driver.advance(REPORT_MS);
-    driver.request("app");
-    expect(driver.send()[0]!.message).toMatchObject({ spent: 3, returned: 98 });
   });
 });
 

@@ -1,7 +1,5 @@
 /** Connection limits of the configured routes. */
 import { expect, it } from "vitest";
-import { readConfig } from "../../../src/config/load.js";
-import { envoyServiceOptions } from "../../../src/config/options/service.js";
 import { routeLimits, slotLimits } from "../../../src/config/options/slots.js";
 import { roomier } from "../../../src/slots/limits.js";
 
@@ -61,27 +59,4 @@ it("one client may make a quarter of the new connections by default, at least 20
   expect(perClient({ rate_per_second: 200 })).toBe(50);
   expect([perClient({ burst_per_client: 0 }), perClient({ burst_per_client: 7 })]).toEqual([0, 7]);
   expect([perClient({ max_per_client: 0 }), perClient({ max_per_client: 3, burst: 8 })]).toEqual([0, 4]);
-});
-
-it("an Envoy's connections are counted again above the limits, up to a bound", () => {
-  const yaml = (connections: string) => `
-apps: { shop: { guaranteed: 10, burst: 10 } }
-upstreams: { pods: { targets: ["10.0.0.1:80"] } }
-routes: [{ path: /ws/, upstream: pods, connections: { ${connections} } }]
-`;
-  const most = (connections: string) => {
-    const { config } = readConfig(yaml(connections), {});
-    return envoyServiceOptions(config!).reclaimLimitsOf("/ws/");
-  };
-  const unlimited = { maxPerApp: 0, maxPerClient: 0 };
-  expect(most("max_per_pod: 4, max_total: 6, max_per_app: 2")).toMatchObject({
-    maxPerPod: 8,
-    maxTotal: 12,
-    ...unlimited,
-  });
-  expect(most("max_per_pod: 4, max_total: 0")).toMatchObject({ maxPerPod: 8, maxTotal: 0 });
-  // Without the store, Envoys admitted as many as came.
-  const open = "max_per_pod: 4, on_store_failure: open";
-  expect(most(`${open}, max_total: 6`)).toMatchObject({ maxPerPod: 10_000, maxTotal: 10_000 });
-  expect(most(`${open}, max_total: 0`)).toMatchObject({ maxPerPod: 10_000, maxTotal: 0 });
 });

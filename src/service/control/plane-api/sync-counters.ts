@@ -56,7 +56,7 @@ export const syncCounters = z
     node: named(count())
       .default({})
       .describe(
-        "Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated, envoy (1 for Envoy's module).",
+        "Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated, envoy (1 for Envoy).",
       ),
     pods: z
       .array(

@@ -153,7 +153,7 @@ export const connectionsReply = reply({
         connections: count(),
         limit: count().describe("`max_total`; 0: no limit."),
         max_per_app: count().describe("0: no limit."),
-        max_per_client: count().describe("As configured, or its default; 0: no limit. Envoy's Lua filter ignores it."),
+        max_per_client: count().describe("As configured, or its default; 0: no limit."),
         rejected: count(),
       }),
     )

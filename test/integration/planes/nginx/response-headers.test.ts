@@ -1,9 +1,10 @@
 /** The rate limit headers of nginx's responses: correct values, and no interference from headers of clients or backends. */
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Pool } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { type GatewayProcess, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { waitFor } from "../../../support/wait-for.js";
 
@@ -37,6 +38,7 @@ const rateLimitNames = (names: string[]) => names.filter((name) => /ratelimit/i.
 describe("headers of a decision", () => {
   const endings: (() => unknown)[] = [];
   let pool: Pool;
+  let service: GatewayProcess;
 
   beforeAll(async () => {
     const backend = await startSmallBackend();
@@ -47,11 +49,12 @@ log: { level: error }
 cluster: { capacity: 1000000000, rate: 1 }
 apps:
   trial: { guaranteed: 1000, burst: 1000, dry_run: true }
+  changing: { guaranteed: 20, burst: 40 }
 ${apps.join("")}
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
-    const service = await startGateway(`workers: 1\nnode_id: service\n${yaml}`);
+    service = await startGateway(`workers: 1\nnode_id: service\n${yaml}`);
     endings.push(() => service.stop());
     const nginx = await startNginx(yaml, { services: [service.controlUrl.replace("http://", "")], workers: 1 });
     endings.push(() => nginx.stop());
@@ -83,6 +86,14 @@ routes: [{ path: /, upstream: backend }]
     const { headers } = await send(pool, "trial");
     expect(headers["X-RateLimit-Dry-Run"]).toBe("pass");
     expect(headers["X-RateLimit-Limit"]).toBe("1000");
+  });
+
+  it("show the new rate of an app after a change in the service, without a change in nginx", async () => {
+    const policy = async () => (await send(pool, "changing")).headers["RateLimit-Policy"];
+    expect(await policy()).toBe('"changing";q=40;w=2;qu="tokens"');
+    const text = readFileSync(service.file, "utf8");
+    writeFileSync(service.file, text.replace("changing: { guaranteed: 20,", "changing: { guaranteed: 10,"));
+    await waitFor("the new policy", async () => (await policy()) === '"changing";q=40;w=4;qu="tokens"');
   });
 });
 

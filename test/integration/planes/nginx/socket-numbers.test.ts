@@ -175,6 +175,8 @@ it("connections of a killed worker are not counted; those of old workers after a
   await until("only connections of the other worker to be counted", own, (page) => active(page) === onPods());
   process.kill(other!, "SIGKILL");
   await until("no connections to be counted", own, (page) => active(page) === 0 && onPods() === 0);
+  // The new worker releases the slots of those that were killed.
+  await waitFor("their slots to be free", async () => (await slotMembers(redis, "global_conn")) === 0);
   await open(LIMIT / 2);
   await nginx.reload(yaml([pods[0]!]));
   await open(LIMIT / 2);

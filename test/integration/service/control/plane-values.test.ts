@@ -1,9 +1,7 @@
 /** A data plane that uses ever new values of a limit fills neither the store nor the service, and does not keep others from theirs. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
-import { freePort } from "../../../support/ports.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
-import { waitFor } from "../../../support/wait-for.js";
 
 const [HOSTILE, HONEST] = ["the-token-of-edge-1-0123", "the-token-of-edge-2-0123"];
 /** `rate_limit_values`, and what a plane may use of them per minute. */
@@ -11,18 +9,14 @@ const [KEPT, MOST] = [20, 200];
 
 let redis: RedisServer;
 let service: GatewayProcess;
-let envoyUrl = "";
 beforeAll(async () => {
   redis = await startRedis();
-  const listen = `127.0.0.1:${await freePort()}`;
-  envoyUrl = `http://${listen}`;
   const yaml = `
 store: ${redis.url}
 workers: 1
 log: { level: warn }
 cluster: { id: values }
 lease: { timeout_ms: 10000 }
-envoy: { listen: "${listen}" }
 rate_limit_values: ${KEPT}
 apps: { shop: { guaranteed: 1000, burst: 1000 } }
 upstreams: { none: { targets: ["127.0.0.1:1"] } }
@@ -78,25 +72,4 @@ it("through /v1/sync: new and claimed values beyond the bound are not stored, an
   const [own] = await sync(HONEST, "edge-2", [{ app: "limit:per-user:ann", granted: 0, spent: 0 }]);
   expect(own).toMatchObject({ code: "ok" });
   expect(service.output()).toContain("a data plane uses too many values of limits");
-});
-
-it("through /v1/check: values beyond the bound share a bucket, also while there is room for values of another plane", async () => {
-  const ask = (token: string, users: string[]) =>
-    post(`${envoyUrl}/v1/check`, token, "text/plain", users.map((user) => `limit:per-user:${user} 1\n`).join(""));
-  for (let i = 0; i < MOST; i += 50)
-    await ask(
-      HOSTILE,
-      Array.from({ length: 50 }, (_, j) => `check-${i + j}`),
-    );
-  let users = 0;
-  const othersPass = () =>
-    waitFor("room for a value of the other plane", async () =>
-      (await ask(HONEST, [`ann-${users++}`])).startsWith("1 ok"),
-    );
-  await othersPass();
-  for (let i = 0; i < 3; i++) {
-    expect(await ask(HOSTILE, [`late-${i}`])).toMatch(/^0 quota_exhausted/);
-    await othersPass();
-  }
-  expect(await buckets("late")).toBe(0);
 });
