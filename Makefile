@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check scenarios bench bench-against compare docs screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench bench-against compare docs screenshots fuzz soak soak-envoy build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -76,7 +76,7 @@ scenarios: tools build ## Run all scenarios with several shards on every kind of
 bench: build ## Run the benchmarks; writes their part of docs/reference/performance.md. ONLY="name name" runs some
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
-bench-against: build ## Compare this tree with the commit REV=… in alternating rounds, on a quiet machine; ONLY="nginx gateway grant" selects some
+bench-against: build ## Compare this tree with the commit REV=… in alternating rounds, on a quiet machine; ONLY="nginx gateway leases grant" selects some
 	@node_modules/.bin/tsx bench/against.ts "$(REV)" $(ONLY)
 
 screenshots: tools build ## Take the screenshots of the dashboard in docs/images again, on a quiet machine; ONLY="overview flow" selects views
@@ -96,6 +96,10 @@ fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=n
 soak: build ## Run all planes under load with random faults; MINUTES=10, SEED=number. Needs root
 	@build/ensure-tools.sh gcc
 	@node_modules/.bin/tsx soak/main.ts
+
+soak-envoy: build ## Run Envoy with a checked build of its module under random requests, resets and changes; MINUTES=10, SEED=number, VARIANT=release
+	@build/ensure-tools.sh
+	@node_modules/.bin/tsx soak/envoy.ts
 
 build: $(LUA) $(JS) $(DASHBOARD) ## Build what changed: Lua bundles, JavaScript and the dashboard in dist/
 

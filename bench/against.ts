@@ -1,5 +1,6 @@
 /**
- * `make bench-against REV=<commit>`: compares this tree with an earlier commit on nginx, the Node gateway and the grant function.
+ * `make bench-against REV=<commit>`: compares this tree with an earlier commit on nginx, the Node gateway, leases and the
+ * grant function.
  *
  * Each round starts new processes of both trees, one after the other, and measures each once. The order alternates, so that
  * other load and the state of the machine affect both alike. The ratio is the median over the rounds, and the spread is the range
@@ -23,7 +24,7 @@ const GRANT_CALLS = 20_000;
 type Sample = Record<string, number>;
 type Measure = (tree: string) => Promise<Sample>;
 
-const parts: Record<string, Measure> = { nginx, gateway, grant };
+const parts: Record<string, Measure> = { nginx, gateway, leases, grant };
 
 const from = (tree: string, file: string) => import(pathToFileURL(`${tree}/${file}`).href);
 
@@ -56,6 +57,15 @@ async function gateway(tree: string): Promise<Sample> {
   } finally {
     for (const { process: child } of [side, backend]) child.kill("SIGKILL");
   }
+}
+
+/** µs of Redis CPU per request of many apps on many nodes. An app with few requests is reported every 30 s. */
+async function leases(tree: string): Promise<Sample> {
+  const { measurePoint } = (await from(tree, "bench/support/fleet.ts")) as typeof import("./support/fleet.js");
+  const limits = { guaranteed: 100_000, burst: 1_000_000 };
+  const times = { warmUpSeconds: 32, seconds: 30 };
+  const { redisUsPerRequest } = await measurePoint({ nodes: 10, apps: 1_000, perPair: 0.5, limits, ...times });
+  return { "10 nodes × 1,000 apps, Redis CPU": redisUsPerRequest };
 }
 
 /** µs per call of the grant function in Redis. */

@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from "../test/support/redis-server.js";
 import { cpuNs } from "./support/cpu-time.js";
 import { ratelimitBinary, startRatelimit } from "./support/ratelimit-service.js";
 
-export type SideName = "bare" | "module" | "lua" | "rls" | "ratelimit";
+export type SideName = "bare" | "module" | "rls" | "ratelimit";
 
 export interface EnvoySide {
   url: string;
@@ -42,9 +42,8 @@ export function bareEnvoy(text: string, name: string): string {
   if (name !== "envoy.yaml") return text;
   const bootstrap = parse(text);
   const manager = bootstrap.static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
-  delete manager.access_log;
   manager.http_filters = manager.http_filters.filter(
-    ({ name: filter }: { name: string }) => !/\.(lua|dynamic_modules)$/.test(filter),
+    ({ name: filter }: { name: string }) => !filter.endsWith(".dynamic_modules"),
   );
   return JSON.stringify(bootstrap);
 }
@@ -87,7 +86,6 @@ export async function startSides(): Promise<EnvoySides> {
     };
     await add("bare", { edit: bareEnvoy }, []);
     await add("module", { mode: "module" }, ours);
-    await add("lua", { mode: "lua" }, ours);
     await add("rls", { mode: "rls" }, ours);
     const binary = ratelimitBinary();
     if (binary !== undefined) {

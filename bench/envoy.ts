@@ -1,4 +1,4 @@
-/** Compares Envoy with the dynamic module, the Lua filter and the rate limit service to bare Envoy and to envoyproxy/ratelimit. */
+/** Compares Envoy with the dynamic module and the rate limit service to bare Envoy and to envoyproxy/ratelimit. */
 import { findEnvoy } from "../test/support/find-envoy.js";
 import { type RedisServer, scriptCalls } from "../test/support/redis-server.js";
 import { type EnvoySide, type SideName, startSides } from "./envoy-sides.js";
@@ -94,8 +94,6 @@ function resultsOf(rounds: Round[], names: SideName[]): Result[] {
       "µs of CPU per request beyond bare Envoy: Envoy, service, Redis",
       below(10),
     ),
-    result("envoy-lua", speed("lua", "bare"), "÷ bare Envoy, requests/s", noBudget),
-    result("envoy-lua-cpu", cpu("lua", "bare"), "÷ bare Envoy, CPU per request", noBudget),
     result("envoy-rls", speed("rls", "bare"), "÷ bare Envoy, requests/s", noBudget),
     ...beside,
     result(

@@ -1,5 +1,5 @@
 /**
- * Limits on any key in the Node gateway, nginx and Envoy's Lua filter: CPU of a decision with two limits, beyond that of the bare
+ * Limits on any key in the Node gateway, nginx and Envoy: CPU of a decision with two limits, beyond that of the bare
  * proxy, and calls of the service by Envoy.
  */
 import { execFile } from "node:child_process";
@@ -11,7 +11,6 @@ import { type EnvoyProcess, startEnvoy } from "../test/support/envoy-process.js"
 import { findEnvoy } from "../test/support/find-envoy.js";
 import { startGateway } from "../test/support/gateway-process.js";
 import { startNginx } from "../test/support/nginx-process.js";
-import { freePort } from "../test/support/ports.js";
 import { startRedis } from "../test/support/redis-server.js";
 import { answeringNginx, bareEnvoy } from "./envoy-sides.js";
 import { startSide } from "./gateway.js";
@@ -66,9 +65,8 @@ interface Endings {
 
 interface Configuration {
   yaml: string;
-  /** Addresses of the service: for planes, and for Envoy. */
+  /** Addresses of the service. */
   services: string[];
-  envoyServices: string[];
 }
 
 async function startService(target: string, limits: string, endings: Endings): Promise<Configuration> {
@@ -82,10 +80,9 @@ cluster: { capacity: 1000000000, rate: 1000000000 }
 upstreams: { backend: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: backend }]
 ${limits}`;
-  const listen = `127.0.0.1:${await freePort()}`;
-  const service = await startGateway(`workers: 1\nnode_id: service\nenvoy: { listen: "${listen}" }\n${yaml}`);
+  const service = await startGateway(`workers: 1\nnode_id: service\n${yaml}`);
   endings.push(() => service.stop());
-  return { yaml, services: [service.controlUrl.replace("http://", "")], envoyServices: [listen] };
+  return { yaml, services: [service.controlUrl.replace("http://", "")] };
 }
 
 const PROXY = /proxy_pass [^;]+;/g;
@@ -123,7 +120,7 @@ async function startGatewaySide(name: Name, backendPort: number, endings: Ending
 }
 
 async function callsOf({ admin }: EnvoyProcess): Promise<number> {
-  const text = await admin("/stats?filter=tollgate_(control|envoy).upstream_rq_total");
+  const text = await admin("/stats?filter=tollgate_control.upstream_rq_total");
   return [...text.matchAll(/upstream_rq_total: (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 

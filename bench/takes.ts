@@ -10,7 +10,7 @@ interface PlainCell extends Cell {
   balance: number;
 }
 
-/** A balance used by one thread, as in a Node process or an Envoy worker. */
+/** A balance used by one thread, as in a Node process. */
 function plainCell(): PlainCell {
   return {
     balance: 0,

@@ -123,7 +123,7 @@ export async function startWorld(number: number) {
     const startOwnNginx = () => startNginx(common, { services: control, workers: 1, node: "nginx" });
     let nginx: NginxProcess = await startOwnNginx();
     endings.push(() => nginx.stop());
-    const options = { services: control, envoyServices: listens, workers: 1, node: "envoy", supervised: true };
+    const options = { services: control, workers: 1, node: "envoy", supervised: true };
     const envoy = await startEnvoy(common, options);
     endings.push(() => envoy.stop());
 

@@ -3,7 +3,6 @@
 import { startEnvoy } from "../../test/support/envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "../../test/support/gateway-process.js";
 import { startNginx } from "../../test/support/nginx-process.js";
-import { freePort } from "../../test/support/ports.js";
 import { startRedis } from "../../test/support/redis-server.js";
 import { bareEnvoy } from "../envoy-sides.js";
 import { versionText } from "../performance-page.js";
@@ -129,18 +128,15 @@ export const tollgateEnvoy: Kind = {
   title: "Tollgate, Envoy",
   isOurs: true,
   version,
-  configuration: `${apps}\n${users}\n# tollgate render envoy --service … --envoy-service …`,
+  configuration: `${apps}\n${users}\n# tollgate render envoy --service …`,
   source,
   hasUserLimit: true,
   start: (world) =>
     keeping(async (keep) => {
       const redis = keep(await startRedis());
-      const listen = `127.0.0.1:${await freePort()}`;
       const yaml = `${common(world, redis.url)}\n${users}\n`;
-      const service = keep(
-        await startGateway(`node_id: service\nenvoy: { listen: "${listen}" }\n${yaml}`, { built: true }),
-      );
-      const options = { services: [control(service)], envoyServices: [listen], workers: 1 };
+      const service = keep(await startGateway(`node_id: service\n${yaml}`, { built: true }));
+      const options = { services: [control(service)], workers: 1 };
       const nodes = await perNode(async (i) => keep(await startEnvoy(yaml, { ...options, node: `envoy-${i}` })));
       const bare = keep(await startEnvoy(yaml, { ...options, edit: bareEnvoy }));
       return {
@@ -154,12 +150,9 @@ export const tollgateEnvoy: Kind = {
   startConnections: (world) =>
     keeping(async (keep) => {
       const redis = keep(await startRedis());
-      const listen = `127.0.0.1:${await freePort()}`;
       const yaml = withSockets(world, redis.url);
-      const service = keep(
-        await startGateway(`node_id: service\nenvoy: { listen: "${listen}" }\n${yaml}`, { built: true }),
-      );
-      const options = { services: [control(service)], envoyServices: [listen], workers: 1 };
+      const service = keep(await startGateway(`node_id: service\n${yaml}`, { built: true }));
+      const options = { services: [control(service)], workers: 1 };
       const nodes = await perNode(async (i) => keep(await startEnvoy(yaml, { ...options, node: `envoy-${i}` })));
       return { urls: nodes.map(({ url }) => url.replace("http", "ws")), killFirst: () => nodes[0]!.killAll() };
     }),
