@@ -12,9 +12,8 @@
 # Arguments after nginx and envoy are passed to `tollgate render`. Variables:
 #   TOLLGATE_CONFIG          the configuration (default /etc/tollgate/tollgate.yaml)
 #   TOLLGATE_SERVICES        control listeners of the services for nginx and Envoy: "host:port host:port"
-#   TOLLGATE_ENVOY_MODE      lua (default): Envoy decides in its Lua filter. module: in its dynamic module. rls: it calls the services
-#                            for each request
-#   TOLLGATE_ENVOY_SERVICES  except for module: the listeners of the services for Envoy
+#   TOLLGATE_ENVOY_MODE      module (default): Envoy decides in its dynamic module. rls: it calls the services for each request
+#   TOLLGATE_ENVOY_SERVICES  for rls: the listeners of the services for Envoy
 #   TOLLGATE_WORKERS         worker processes of nginx, threads of Envoy (default 2)
 #   TOLLGATE_WATCH_SECONDS   how often nginx and Envoy are checked for a changed configuration or DNS answer (default 5)
 #   NAME_FILE                a file with the value of NAME, for secrets
@@ -57,8 +56,11 @@ render() {
     [ "$files" = unlimited ] || set -- --open-files "$files" "$@"
     tollgate render nginx --run "$to" --status 0.0.0.0:9146 "$@" >/dev/null
   else
-    for service in ${TOLLGATE_ENVOY_SERVICES:-}; do set -- "$@" --envoy-service "$service"; done
-    tollgate render envoy --mode "${TOLLGATE_ENVOY_MODE:-lua}" --listen 0.0.0.0:8080 "$@" >/dev/null
+    mode=${TOLLGATE_ENVOY_MODE:-module}
+    if [ "$mode" = rls ]; then
+      for service in ${TOLLGATE_ENVOY_SERVICES:-}; do set -- "$@" --envoy-service "$service"; done
+    fi
+    tollgate render envoy --mode "$mode" --listen 0.0.0.0:8080 "$@" >/dev/null
   fi
 }
 

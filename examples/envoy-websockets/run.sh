@@ -1,8 +1,10 @@
 #!/bin/bash
 # Two Envoys in front of two WebSocket pods, with one service and Redis. Envoy: TOLLGATE_ENVOY, or the one in .cache (build/ensure-envoy.sh).
+# Its dynamic module: in ENVOY_DYNAMIC_MODULES_SEARCH_PATH, or the one in .cache.
 . "$(dirname "$0")/../common.sh"
 build/ensure-envoy.sh
-envoy=${TOLLGATE_ENVOY:-$(ls .cache/envoy/*/envoy/_bin/envoy | head -n 1)}
+export ENVOY_DYNAMIC_MODULES_SEARCH_PATH=${ENVOY_DYNAMIC_MODULES_SEARCH_PATH:-$PWD/.cache/envoy-module/release}
+envoy=${TOLLGATE_ENVOY:-$(printf "%s\n" .cache/envoy/*/envoy/_bin/envoy | sort -V | tail -n 1)}
 export TOLLGATE_PLANE_TOKEN=${TOLLGATE_PLANE_TOKEN:-replace-this-token-of-the-planes}
 export TOLLGATE_ADMIN_TOKEN=${TOLLGATE_ADMIN_TOKEN:-replace-this-token-of-admins}
 here=examples/envoy-websockets

@@ -144,7 +144,19 @@ const actionTexts: Record<string, string> = {
   "config.followed": "changed the configuration",
   "config.put": "wrote the configuration layer",
   "config.delete": "removed the configuration layer",
+  "config.restore": "restored the configuration layer",
   reload: "reloaded the configuration",
+  "dashboard.login": "signed in",
+  "dashboard.logout": "signed out",
+  emergency: "changed the emergency",
+  "degradation.pin": "pinned the degradation level",
+  "degradation.unpin": "unpinned the degradation level",
+  borrow: "lent tokens to an app",
+  repay: "repaid an app's debt",
+  reconcile: "reconciled",
+  "cluster-refill": "filled the cluster's bucket",
+  "limit-reset": "reset a value of a limit",
+  "limit-top-up": "topped up a value of a limit",
 };
 const actionText = (action: string) => actionTexts[action] ?? action;
 
