@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { packageVersion } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
+import { moduleFolder } from "../support/find-envoy.js";
 import { freePort } from "../support/ports.js";
 import { type Component, components, createHosts, type Hosts } from "./support/ansible-hosts.js";
 import { describeWith } from "./support/needs.js";
@@ -32,7 +33,6 @@ function configuration(component: Component) {
       admin_token: variable("TOLLGATE_ADMIN_TOKEN"),
       plane_token: variable("TOLLGATE_PLANE_TOKEN"),
     },
-    envoy: { listen: `127.0.0.1:${ports.envoyService}` },
     workers: 1,
     apps: { default: { guaranteed: 1000, burst: "{{ burst_of_the_test | default(2000) }}" } },
     upstreams: { http: { targets: [`http://127.0.0.1:${ports.backend}`] } },
@@ -42,7 +42,11 @@ function configuration(component: Component) {
 
 const archive = (version: string) => join(hosts.folder, `tollgate-${version}.tgz`);
 const deploy = (extra: Record<string, unknown> = {}) =>
-  hosts.playbook("deploy", { tollgate_package: archive(current), ...extra });
+  hosts.playbook("deploy", {
+    tollgate_package: archive(current),
+    tollgate_envoy_module: join(moduleFolder(), "libtollgate.so"),
+    ...extra,
+  });
 
 /** The limit that each component announces; NaN if it does not serve. */
 async function limits(): Promise<number[]> {
@@ -56,8 +60,7 @@ async function limits(): Promise<number[]> {
 
 describeWith(["tools", "mount namespaces", "envoy"], "the Ansible playbooks", () => {
   beforeAll(async () => {
-    for (const name of ["service", "nginx", "envoy", "control", "envoyService", "status"])
-      ports[name] = await freePort();
+    for (const name of ["service", "nginx", "envoy", "control", "status"]) ports[name] = await freePort();
     backend = createServer((request, response) => {
       response.statusCode = request.url === "/" ? 200 : 404;
       response.end("hello");

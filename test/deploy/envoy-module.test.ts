@@ -68,7 +68,7 @@ upstreams: { backend: { targets: ["127.0.0.1:1"] } }
 routes: [{ path: /, upstream: backend }]
 `,
     );
-    renderCommand.run(["envoy", "--mode", "module", "--config", join(dir, "tollgate.yaml"), "--out", dir]);
+    renderCommand.run(["envoy", "--config", join(dir, "tollgate.yaml"), "--out", dir]);
     const { stdout, stderr } = spawnSync(
       "qemu-aarch64",
       ["-L", "/usr/aarch64-linux-gnu", envoy, "--mode", "validate", "-c", join(dir, "envoy.yaml")],

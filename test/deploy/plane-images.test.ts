@@ -33,7 +33,6 @@ function planeContainer(image: string, network: string, text = yaml): Promise<Co
     env: {
       TOLLGATE_PLANE_TOKEN_FILE: "/run/secrets/plane",
       TOLLGATE_SERVICES: "tollgate:9145",
-      TOLLGATE_ENVOY_SERVICES: "tollgate:9147",
       TOLLGATE_WATCH_SECONDS: "1",
     },
     writable: ["/var/lib/tollgate"],

@@ -29,9 +29,10 @@ start() {
   echo "$verb $unit" >>"$UNITS_STATE/calls"
   folder=$(option RuntimeDirectory)
   [ -z "$folder" ] || install -d -o tollgate -g tollgate "/run/$folder"
+  set -a
+  eval "$(option Environment)"
   each ExecStartPre
   environment=$(option EnvironmentFile)
-  set -a
   [ -z "$environment" ] || . "$environment"
   set +a
   eval "exec $as_user $(option ExecStart)" </dev/null >>"$UNITS_STATE/$unit.log" 2>&1 &
