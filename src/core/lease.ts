@@ -128,9 +128,13 @@ export function spentTokens(lease: Lease, cell: Cell): number {
   return lease.granted - lease.returned - cell.get();
 }
 
-/** Whether a refusal is cached for a request of this cost. A clock that was set back ends it, so that it cannot last too long. */
+/**
+ * Whether a refusal is cached for a request of this cost. A clock that was set back ends it, so that it cannot last too long.
+ * Workers that share a lease see `refusedUntil` before the rest of its record: without a code there is no refusal yet.
+ */
 export function isRefused(lease: Lease, cost: number, now: number): boolean {
-  return now >= lease.refusedAt && now < lease.refusedUntil && cost >= lease.refusedCost;
+  const { refusedAt, refusedUntil, refusedCost, refusedCode } = lease;
+  return now >= refusedAt && now < refusedUntil && cost >= refusedCost && refusedCode !== OK;
 }
 
 export function needsRefill(lease: Lease, cell: Cell, options: LeaseOptions): boolean {

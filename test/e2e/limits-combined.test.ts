@@ -2,7 +2,7 @@
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { createLimiter, type LibraryLimiter } from "../../src/index.js";
-import { lastTokensOfUsers } from "../scenarios/any-key.js";
+import { exactTokensOfManyUsers, lastTokensOfUsers } from "../scenarios/any-key.js";
 import { onStore } from "../scenarios/scenario-store.js";
 import { startSocketWorld } from "../scenarios/socket-world.js";
 import { startGateway, startSmallBackend } from "../support/gateway-process.js";
@@ -21,6 +21,9 @@ const kinds: PlaneKind[] = ["node", "nginx", "envoy"];
 describe.each(kinds)("limits on %s", (kind) => {
   it("tokens are recalled from the instance that holds them, on five shards", () =>
     onStore({ kind: "redis", shards: 5 }, () => lastTokensOfUsers(kind)));
+
+  it("a thousand users at their limit: none gets a request too many", () =>
+    onStore({ kind: "redis", shards: 2 }, () => exactTokensOfManyUsers(kind)));
 
   it("a WebSocket counts as a request, and one beyond the limit takes no slot", async () => {
     const world = await startSocketWorld(kind, {

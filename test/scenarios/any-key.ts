@@ -412,3 +412,33 @@ export function lastTokensOfUsers(kind: PlaneKind): Promise<void> {
     }
   });
 }
+
+const MANY_USERS = 1000;
+const REQUESTS_PER_USER = 13;
+
+/**
+ * Many users, each with ten requests, on two instances in random order: a refusal that one worker has just received must not
+ * admit the next request on another one.
+ */
+export function exactTokensOfManyUsers(kind: PlaneKind): Promise<void> {
+  const apps = `shop: { guaranteed: 100000, burst: 100000, on_store_failure: closed, ${BY_REQUEST} }`;
+  const yaml = `limits: [{ name: per-user, key: [user], rate: 1/h, burst: ${LAST_TOKENS}, on_store_failure: closed }]\n`;
+  return withFixture(kind, { apps, yaml }, async ({ plane: { instances } }) => {
+    const exceeded: string[] = [];
+    let users = 0;
+    async function client(): Promise<void> {
+      while (users < MANY_USERS) {
+        const user = `user-${users++}`;
+        const seen: string[] = [];
+        for (let i = 0; i < REQUESTS_PER_USER; i++) {
+          const instance = Math.random() < 0.5 ? 0 : 1;
+          const { status } = await send(instances[instance]!.url, { path: "/", headers: { "x-user-id": user } });
+          seen.push(`${instance}:${status}`);
+        }
+        if (seen.filter((one) => one.endsWith("200")).length > LAST_TOKENS) exceeded.push(`${user} ${seen.join(" ")}`);
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, client));
+    expect(exceeded).toEqual([]);
+  });
+}

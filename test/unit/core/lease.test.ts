@@ -148,6 +148,12 @@ describe("a cached refusal", () => {
     expect(isRefused(lease, 20, NOW + 1)).toBe(false);
   });
 
+  it("needs its code: a worker may see the time of another one's refusal before the rest of the record", () => {
+    const { lease } = leased(NOW, 0);
+    lease.refusedUntil = NOW + 500;
+    expect(isRefused(lease, 1, NOW)).toBe(false);
+  });
+
   it("is ignored if a later grant has arrived", () => {
     const { lease, cell } = leased(NOW, 50);
     applyReply(lease, cell, { granted: 40, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 1 }, NOW);
