@@ -2,10 +2,10 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { ALL_HEADERS } from "../src/core/response-headers.js";
-import type { RequestAttributes } from "../src/descriptors/limit-rules.js";
+import type { RequestAttributes } from "../src/limit-rules/limit-rules.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import { compileLimits, type LimitOptions } from "../src/limiter/limits/limit-options.js";
-import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";
+import { createRateLimitAdmission } from "../src/planes/node/http/request-admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 import { createSimulation, limitedApp } from "../test/support/simulation.js";

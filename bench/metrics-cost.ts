@@ -2,8 +2,8 @@
 import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/response-headers.js";
 import { createLimiter } from "../src/limiter/limiter.js";
-import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
-import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";
+import type { Admission, Arrival } from "../src/planes/node/http/request-admission.js";
+import { createRateLimitAdmission } from "../src/planes/node/http/request-admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createDecisionLog } from "../src/service/metrics/decision-log.js";
 import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";

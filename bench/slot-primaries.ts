@@ -1,5 +1,5 @@
 /** Measures how 20 routes with connections are spread over the primaries of a real Redis Cluster: CPU of each primary. */
-import type { SlotHold } from "../src/slots/admission.js";
+import type { SlotHold } from "../src/slots/connection-admission.js";
 import { createSlotKeeper, newProxyId } from "../src/slots/slot-keeper.js";
 import { createRouteSlots } from "../src/slots/slots.js";
 import { createRedisStore } from "../src/store/redis/redis-store.js";

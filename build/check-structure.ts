@@ -25,7 +25,7 @@ const LAYERS = [
   ["store"],
   ["scripts"],
   ["engine"],
-  ["descriptors"],
+  ["limit-rules"],
   ["core"],
   ["shared"],
 ];

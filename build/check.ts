@@ -8,7 +8,7 @@ import { fromRoot } from "./paths.js";
 import { portableOptions, portableProgram } from "./portable-program.js";
 import { brokenRules } from "./portable-rules.js";
 
-export const portableFolders = ["src/core", "src/descriptors", "src/engine", "src/scripts"];
+export const portableFolders = ["src/core", "src/limit-rules", "src/engine", "src/scripts"];
 
 /** The only files in which JavaScript and Lua differ. A contract test compares them. */
 const platforms = ["src/core/platform.ts", "src/core/platform-lua.ts"].map(fromRoot);

@@ -1,7 +1,7 @@
 /** Messages of data planes, in text and JSON, through validation to an embedded store: no message may create tokens or slots. */
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import type { BucketLimits } from "../../src/core/limits.js";
+import type { BucketLimits } from "../../src/core/app-limits.js";
 import { createQuota } from "../../src/quota/quota.js";
 import { connectionEndpoints } from "../../src/service/control/plane-api/connection-api.js";
 import { createSyncHandler, syncEndpoint } from "../../src/service/control/plane-api/sync.js";

@@ -1,6 +1,6 @@
 /** `tollgate apps`: lists all apps with limits, balances and refusals. */
 import type { AppsReply, Refusal } from "../service/operations/contract/contract.js";
-import { FINE, readChoice } from "./command.js";
+import { EXIT_OK, readChoice } from "./command.js";
 import { operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
 import { escapedData, tableLines, toned } from "./printing.js";
@@ -42,7 +42,7 @@ export const command = operatorCommand({
     const found = await fetchApps(client, MAX_APPS);
     const apps = sortedApps(found.apps, sort).slice(0, limit);
     const reply = { ...found, apps };
-    return { reply, lines: () => appsLines(escapedData(reply), columns), exitCode: FINE };
+    return { reply, lines: () => appsLines(escapedData(reply), columns), exitCode: EXIT_OK };
   },
 });
 

@@ -1,6 +1,6 @@
 /** `tollgate borrow` and `tollgate repay`: tokens that the cluster lends to an app. */
 import * as contract from "../service/operations/contract/contract.js";
-import { FINE, REFUSED } from "./command.js";
+import { EXIT_OK, EXIT_REFUSED } from "./command.js";
 import { expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
 import { counted, readWhole, whole } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
@@ -13,7 +13,7 @@ function transfer({ words, signature }: OperatorCall<Record<never, never>>) {
   return { app_id, amount: readWhole("AMOUNT", words[1]!, { least: 1, most: MAX_AMOUNT }), ...signature };
 }
 
-const exitCode = ({ status }: { status: string }) => (status === "refused" ? REFUSED : FINE);
+const exitCode = ({ status }: { status: string }) => (status === "refused" ? EXIT_REFUSED : EXIT_OK);
 
 export const borrow = operatorCommand({
   help: `Usage: tollgate borrow APP AMOUNT
@@ -25,7 +25,7 @@ tollgate config put. Exit code 1 if this is refused.
 Examples:
   tollgate borrow video-service 500 --reason "one large upload"
 `,
-  isOrder: true,
+  isMutating: true,
   words: ["APP", "AMOUNT"],
   run(call) {
     const request = { path: "/admin/ratelimit/borrow", body: transfer(call), reply: contract.borrowReply };
@@ -43,7 +43,7 @@ refused.
 Examples:
   tollgate repay video-service 200
 `,
-  isOrder: true,
+  isMutating: true,
   words: ["APP", "AMOUNT"],
   run(call) {
     const request = { path: "/admin/ratelimit/repay", body: transfer(call), reply: contract.repayReply };

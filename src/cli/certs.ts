@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { quoted } from "../config/problem.js";
 import { isIdentifier, wholeNumber } from "../core/platform.js";
 import { type Authority, createAuthority, type Issued, issue } from "./certs/issue.js";
-import { type Command, expectWords, Failure, flagOption, REFUSED, readArguments, UsageError } from "./command.js";
+import { type Command, EXIT_REFUSED, expectWords, Failure, flagOption, readArguments, UsageError } from "./command.js";
 import { printed } from "./printing.js";
 
 const DAY_MS = 86_400_000;
@@ -94,7 +94,7 @@ function newAuthority(dir: string): Authority {
 function readAuthority(dir: string): Authority {
   const [path, keyPath] = [join(dir, "ca.pem"), join(dir, "ca-key.pem")];
   if (!existsSync(keyPath))
-    throw new Failure(`${keyPath} is missing: without it the CA in ${path} cannot sign`, REFUSED);
+    throw new Failure(`${keyPath} is missing: without it the CA in ${path} cannot sign`, EXIT_REFUSED);
   const [cert, key] = [readFileSync(path, "utf8"), readFileSync(keyPath, "utf8")];
   try {
     const parsed = new X509Certificate(cert);
@@ -103,7 +103,7 @@ function readAuthority(dir: string): Authority {
   } catch {
     // Reported below.
   }
-  throw new Failure(`${path} and ${keyPath} are not a CA and its key`, REFUSED);
+  throw new Failure(`${path} and ${keyPath} are not a CA and its key`, EXIT_REFUSED);
 }
 
 /** Key first, each in one step: a service that reads them in between keeps its old ones. */

@@ -1,12 +1,12 @@
 /** `tollgate check-config`: validates a configuration file. */
 import { loadConfig } from "../config/load.js";
-import { appLimits } from "../config/options/limits.js";
+import { appLimits } from "../config/options/limiter.js";
 import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { withFileChecks } from "../config/tls-files.js";
 import { configVersion } from "../config/version.js";
 import { configWarnings, type Warning } from "../config/warnings.js";
-import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments, textOption } from "./command.js";
+import { type Command, EXIT_OK, EXIT_REFUSED, expectWords, flagOption, readArguments, textOption } from "./command.js";
 import { explainRequest, explanationText } from "./explain-limits.js";
 import { counted } from "./numbers.js";
 
@@ -56,7 +56,7 @@ export const command: Command = {
         ? {}
         : { version: configVersion(config), ...counts(config), warnings: configWarnings(config) };
     const answer = { file, valid: config !== undefined, problems, ...found };
-    return { text: `${JSON.stringify(answer)}\n`, exitCode: config === undefined ? REFUSED : FINE };
+    return { text: `${JSON.stringify(answer)}\n`, exitCode: config === undefined ? EXIT_REFUSED : EXIT_OK };
   },
 };
 

@@ -19,7 +19,7 @@ const path = "/admin/ratelimit/cluster";
 
 export const command = actionCommand({
   help,
-  isOrder: true,
+  isMutating: true,
   defaultAction: "status",
   actions: {
     status: { run: (call) => show(call, { path, reply: contract.clusterReply }, clusterLines) },

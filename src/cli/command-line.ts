@@ -2,7 +2,16 @@
 import { didYouMean } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
 import { programVersion } from "../service/process/version.js";
-import { type Command, exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
+import {
+  type Command,
+  EXIT_OK,
+  EXIT_REFUSED,
+  EXIT_USAGE,
+  exitCodes,
+  Failure,
+  type Outcome,
+  UsageError,
+} from "./command.js";
 import { commandGroups } from "./command-list.js";
 
 const commands = commandGroups.flatMap((group) => group.commands);
@@ -45,14 +54,14 @@ async function load(name: string): Promise<Command> {
 export async function runCommandLine(args: string[]): Promise<Outcome> {
   try {
     const outcome = await run(args);
-    return typeof outcome === "string" ? { text: outcome, exitCode: FINE } : outcome;
+    return typeof outcome === "string" ? { text: outcome, exitCode: EXIT_OK } : outcome;
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     if (!(error instanceof UsageError)) {
-      return { text: "", exitCode: error instanceof Failure ? error.exitCode : REFUSED, complaint: message };
+      return { text: "", exitCode: error instanceof Failure ? error.exitCode : EXIT_REFUSED, complaint: message };
     }
     const command = commandNamed(args[0]);
     const hint = `See tollgate ${command === undefined ? "" : `${command.name} `}--help`;
-    return { text: "", exitCode: WRONG_CALL, complaint: `${message}\n${hint}` };
+    return { text: "", exitCode: EXIT_USAGE, complaint: `${message}\n${hint}` };
   }
 }

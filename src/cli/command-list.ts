@@ -27,7 +27,7 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     [
       "usage",
       "List limits with requests and refusals; show the use of one",
-      async () => ({ command: (await import("./limits.js")).usage }),
+      async () => ({ command: (await import("./limit-commands.js")).usage }),
     ],
     ["connections", "List open connections per backend pod", () => import("./connections.js")],
   ],
@@ -42,9 +42,13 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     [
       "reset",
       "Fill the bucket of a limit for one value",
-      async () => ({ command: (await import("./limits.js")).reset }),
+      async () => ({ command: (await import("./limit-commands.js")).reset }),
     ],
-    ["top-up", "Add tokens to a limit for one value", async () => ({ command: (await import("./limits.js")).topUp })],
+    [
+      "top-up",
+      "Add tokens to a limit for one value",
+      async () => ({ command: (await import("./limit-commands.js")).topUp }),
+    ],
     ["repay", "Repay the debt of an app", async () => ({ command: (await import("./borrow.js")).repay })],
   ],
   Learn: [

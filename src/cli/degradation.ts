@@ -28,7 +28,7 @@ const path = "/admin/ratelimit/degradation";
 export const command = actionCommand({
   help,
   options: { for: textOption },
-  isOrder: true,
+  isMutating: true,
   defaultAction: "get",
   actions: {
     get: { run: (call) => show(call, { path, reply: contract.degradationState }, degradationLines) },

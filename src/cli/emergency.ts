@@ -28,7 +28,7 @@ const path = "/admin/ratelimit/emergency";
 export const command = actionCommand({
   help,
   options: { for: textOption, "until-off": flagOption },
-  isOrder: true,
+  isMutating: true,
   defaultAction: "status",
   actions: {
     on: {

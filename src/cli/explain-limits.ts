@@ -1,14 +1,14 @@
 /** `tollgate check-config --explain`: which limits a described request matches, with which buckets, and what it costs. */
 import { isIP } from "node:net";
-import { appLimits, limitRules } from "../config/options/limits.js";
+import { appLimits, limitRules } from "../config/options/limiter.js";
 import { routePricing } from "../config/options/profiles.js";
 import type { Config } from "../config/schema.js";
 import { estimate, newLearnedSizes } from "../core/cost.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions } from "../core/lease.js";
-import { type LimitMatch, type LimitRule, matchLimits, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newAccount, newOutcome } from "../engine/account.js";
 import { costAtLimit } from "../engine/together.js";
+import { type LimitMatch, type LimitRule, matchLimits, type RequestAttributes } from "../limit-rules/limit-rules.js";
 import { sha1 } from "../limiter/limits/limit-checks.js";
 import { bytesOf } from "../limiter/limits/limit-options.js";
 import { UsageError } from "./command.js";

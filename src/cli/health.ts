@@ -1,7 +1,7 @@
 /** `tollgate health`: checks whether a service is live, serving, ready and healthy. */
 
 import * as contract from "../service/operations/contract/contract.js";
-import { FINE, flagOption, UNHEALTHY } from "./command.js";
+import { EXIT_OK, EXIT_UNHEALTHY, flagOption } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
 import { counted, latency, span, whole } from "./numbers.js";
 import { type Tone, tableLines, toned } from "./printing.js";
@@ -40,21 +40,21 @@ export const command = actionCommand({
     deep: {
       run(call) {
         const fine = call.values.strict ? ["healthy"] : ["healthy", "degraded"];
-        const exitCode = ({ status }: contract.DeepReply) => (fine.includes(status) ? FINE : UNHEALTHY);
+        const exitCode = ({ status }: contract.DeepReply) => (fine.includes(status) ? EXIT_OK : EXIT_UNHEALTHY);
         return show(call, { path: "/health/deep", reply: contract.deepReply }, deepLines, exitCode);
       },
     },
   },
 });
 
-const servingCode = ({ serving }: contract.ServingReply) => (serving ? FINE : UNHEALTHY);
+const servingCode = ({ serving }: contract.ServingReply) => (serving ? EXIT_OK : EXIT_UNHEALTHY);
 
 export function servingLines({ serving, state, workers }: contract.ServingReply): string[] {
   const listening = `${whole(workers.listening)} of ${counted(workers.expected, "worker")}`;
   return [`${serving ? toned("good", "serving") : toned("bad", "not serving")}: ${state}, ${listening}`];
 }
 
-const readyCode = ({ ready: isReady }: contract.ReadyReply) => (isReady ? FINE : UNHEALTHY);
+const readyCode = ({ ready: isReady }: contract.ReadyReply) => (isReady ? EXIT_OK : EXIT_UNHEALTHY);
 
 export function readyLines({ ready: isReady, checks }: contract.ReadyReply): string[] {
   const mark = (isFine: boolean) => (isFine ? toned("good", "ok") : toned("bad", "error"));

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { Document, isNode, isScalar, visit, YAMLMap } from "yaml";
 import { parseYaml, readConfig, readText } from "../config/load.js";
 import { describeProblem } from "../config/problem.js";
-import { type Command, FINE, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
+import { type Command, EXIT_OK, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
 import { type ImportedDomain, placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
 import { replaceFile } from "./render/files.js";
 
@@ -33,9 +33,9 @@ export const command: Command = {
     const text = writtenRules(domains, notes);
     checkResult(text);
     const complaint = notes.length === 0 ? undefined : `differences:\n${notes.map((note) => `  ${note}`).join("\n")}`;
-    if (values.out === undefined) return { text, exitCode: FINE, complaint };
+    if (values.out === undefined) return { text, exitCode: EXIT_OK, complaint };
     replaceFile(resolve(values.out), text);
-    return { text: `${values.out}\n`, exitCode: FINE, complaint };
+    return { text: `${values.out}\n`, exitCode: EXIT_OK, complaint };
   },
 };
 

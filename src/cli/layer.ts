@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import * as contract from "../service/operations/contract/contract.js";
-import { FINE, textOption, UsageError } from "./command.js";
+import { EXIT_OK, textOption, UsageError } from "./command.js";
 import { type Answer, actionCommand, type OperatorCall, show } from "./control/operator-command.js";
 import { readWhole } from "./numbers.js";
 import { escaped, toned } from "./printing.js";
@@ -33,19 +33,19 @@ const path = "/admin/ratelimit/config";
 export const command = actionCommand({
   help,
   options: { revision: textOption },
-  isOrder: true,
+  isMutating: true,
   actions: {
     get: {
       async run({ client }) {
         const reply = await client.call({ path, reply: contract.layerReply });
         // Escapes lines, not values: a value may have several lines.
-        return { reply, lines: () => layerLines(reply), exitCode: FINE };
+        return { reply, lines: () => layerLines(reply), exitCode: EXIT_OK };
       },
     },
     export: {
       async run({ client }) {
         const reply = await client.call({ path, reply: contract.layerReply });
-        return { reply: reply.active, lines: () => layerLines({ ...reply, ...reply.active }), exitCode: FINE };
+        return { reply: reply.active, lines: () => layerLines({ ...reply, ...reply.active }), exitCode: EXIT_OK };
       },
     },
     restore: { run: (call) => write(call, {}, { method: "POST", path: `${path}/restore` }) },

@@ -21,7 +21,7 @@ Examples:
 export const command = operatorCommand({
   help,
   options: { force: flagOption },
-  isOrder: true,
+  isMutating: true,
   words: ["[APP]"],
   run(call) {
     const [app] = call.words;

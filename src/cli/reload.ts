@@ -25,7 +25,7 @@ Examples:
 export const command = operatorCommand({
   help,
   options: { source: { type: "string", default: "all" }, force: flagOption, confirm: flagOption },
-  isOrder: true,
+  isMutating: true,
   run(call) {
     const source = readChoice("--source", call.values.source, sources);
     const { force, confirm } = call.values;

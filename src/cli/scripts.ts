@@ -9,13 +9,13 @@ import { isRedisUrl } from "../store/redis/redis-url.js";
 import { configOrThrow } from "./check-config.js";
 import {
   type Command,
+  EXIT_NOT_ALLOWED,
+  EXIT_REFUSED,
+  EXIT_UNREACHABLE,
   Failure,
   flagOption,
-  NOT_ALLOWED,
-  REFUSED,
   readOptions,
   textOption,
-  UNREACHABLE,
   UsageError,
 } from "./command.js";
 import { columnsOf, printed, tableLines } from "./printing.js";
@@ -96,7 +96,10 @@ async function asked<T>(reply: Promise<T>): Promise<T> {
     return await reply;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    const codes: Partial<Record<StoreError["kind"], number>> = { denied: NOT_ALLOWED, unavailable: UNREACHABLE };
-    throw new Failure(error.message, codes[error.kind] ?? REFUSED);
+    const codes: Partial<Record<StoreError["kind"], number>> = {
+      denied: EXIT_NOT_ALLOWED,
+      unavailable: EXIT_UNREACHABLE,
+    };
+    throw new Failure(error.message, codes[error.kind] ?? EXIT_REFUSED);
   }
 }

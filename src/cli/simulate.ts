@@ -8,9 +8,9 @@ import { createSuggestions, SHARES } from "../simulate/suggest.js";
 import { configOrThrow } from "./check-config.js";
 import {
   type Command,
+  EXIT_REFUSED,
   Failure,
   flagOption,
-  REFUSED,
   readArguments,
   readChoice,
   textOption,
@@ -114,7 +114,7 @@ export const command: Command = {
           ...(values.suggest ? suggestionLines(suggested, columnsOf()) : []),
         ]);
     if (done.requests > 0 || done.badLines === 0) return text;
-    return { text, exitCode: REFUSED, complaint: "no line of the log could be read; see --format and --field" };
+    return { text, exitCode: EXIT_REFUSED, complaint: "no line of the log could be read; see --format and --field" };
   },
 };
 
@@ -140,7 +140,10 @@ async function* allLines(files: string[], progress: Progress): AsyncGenerator<st
       yield* linesOf({ name, stdin: process.stdin, onBytes: (count) => progress.bytes(count) });
     } catch (error) {
       // Only errors of reading; those of the replay are thrown elsewhere.
-      throw new Failure(`${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`, REFUSED);
+      throw new Failure(
+        `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+        EXIT_REFUSED,
+      );
     }
   }
 }

@@ -1,6 +1,6 @@
 /** `tollgate status`: shows the state of a service; live with --watch. */
 import { setTimeout } from "node:timers/promises";
-import { type Command, Failure, FINE, UNHEALTHY } from "./command.js";
+import { type Command, EXIT_OK, EXIT_UNHEALTHY, Failure } from "./command.js";
 import type { ControlClient } from "./control/client.js";
 import { type Answer, operatorCommand } from "./control/operator-command.js";
 import { readDuration, readWhole } from "./numbers.js";
@@ -67,7 +67,7 @@ function once(snapshot: Snapshot, mostApps: number, columns: number): Answer {
   return {
     reply: snapshot.status,
     lines: () => statusScreen({ snapshot, rates, mostApps, columns, rows: Number.POSITIVE_INFINITY }),
-    exitCode: status === "running" && mode === "normal" ? FINE : UNHEALTHY,
+    exitCode: status === "running" && mode === "normal" ? EXIT_OK : EXIT_UNHEALTHY,
   };
 }
 

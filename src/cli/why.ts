@@ -2,7 +2,7 @@
 import * as contract from "../service/operations/contract/contract.js";
 import { reasonText } from "./apps.js";
 import { expectApp, operatorCommand, show } from "./control/operator-command.js";
-import { showUsage } from "./limits.js";
+import { showUsage } from "./limit-commands.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
 

@@ -1,6 +1,6 @@
 /** Limits of a valid configuration that can never be met, or never be used. */
 import { type CostProfile, countsRequests, payableBytes, price } from "../core/cost.js";
-import { appLimits, limitRules } from "./options/limits.js";
+import { appLimits, limitRules } from "./options/limiter.js";
 import { routeProfiles } from "./options/profiles.js";
 import { quoted } from "./problem.js";
 import type { Config } from "./schema.js";

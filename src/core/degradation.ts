@@ -1,5 +1,5 @@
 /** Degradation level of the store, from 0 (fast) to 3 (unavailable), and what a node does at each level. */
-import type { AppLimits } from "./limits.js";
+import type { AppLimits } from "./app-limits.js";
 
 export const STORE_OK = 0;
 export const STORE_ERROR = 1;

@@ -1,6 +1,7 @@
 /** The account of one app on one node: its limits, lease, sync state and waiting requests. */
 
 import type { AllowanceUse } from "../core/allowance.js";
+import type { AppLimits } from "../core/app-limits.js";
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import type { CostProfile, LearnedSizesByMethod } from "../core/cost.js";
 import {
@@ -12,8 +13,7 @@ import {
   newLease,
   plainCell,
 } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
-import type { LimitRule } from "../descriptors/limit-rules.js";
+import type { LimitRule } from "../limit-rules/limit-rules.js";
 
 /** Where a decision was made: from the lease, after a sync, from a cached refusal, or without the store. */
 export type DecisionSource = "local" | "remote" | "cached" | "without_store";
@@ -84,11 +84,11 @@ export interface SyncState {
   /** Tokens of the bucket that other nodes hold, at most, as of the last reply. */
   elsewhere: number;
   /** When the store last granted less than wanted. */
-  scarceAt: number;
+  shortAt: number;
   /** When the store expects to have tokens again, as of the last refusal. A cached refusal may end earlier. */
   retryAt: number;
   /** The code of the last refusal; used for waiters that no reply decides. */
-  scarceCode: string;
+  shortCode: string;
 }
 
 export interface Account<W extends Waiter = Waiter> {
@@ -119,17 +119,17 @@ export interface Account<W extends Waiter = Waiter> {
   withoutStore: AllowanceUse | undefined;
 }
 
-/** While tokens are scarce an account asks at most this often. */
-export const SCARCE_GAP_MS = 10;
+/** An account to which the store has just granted less than it wanted asks at most this often. */
+export const SHORT_GAP_MS = 10;
 
-export function notScarceAt(now: number): number {
-  return now - 2 * SCARCE_GAP_MS;
+export function notShortAt(now: number): number {
+  return now - 2 * SHORT_GAP_MS;
 }
 
-/** A clock that was set back ends scarcity, so that it cannot last too long. */
-export function isScarce(account: Account, now: number): boolean {
-  const elapsed = now - account.sync.scarceAt;
-  return elapsed >= 0 && elapsed < SCARCE_GAP_MS;
+/** The store has just granted less than wanted. A clock that was set back ends this, so that it cannot last too long. */
+export function isShort(account: Account, now: number): boolean {
+  const elapsed = now - account.sync.shortAt;
+  return elapsed >= 0 && elapsed < SHORT_GAP_MS;
 }
 
 /** An account over plain counters. Hosts with other counters pass their cell, or replace the three cells. */
@@ -153,9 +153,9 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
       rate: limits.guaranteed,
       refillsFrom: now,
       elsewhere: 0,
-      scarceAt: notScarceAt(now),
+      shortAt: notShortAt(now),
       retryAt: 0,
-      scarceCode: QUOTA_EXHAUSTED,
+      shortCode: QUOTA_EXHAUSTED,
     },
     cell,
     syncCell: cell,

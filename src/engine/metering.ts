@@ -2,9 +2,10 @@
  * Charges a transfer of unknown length while it runs: which tokens are due before more bytes may pass, and how long the transfer
  * waits for them. Without I/O: the host takes the tokens, holds the bytes back and measures the time.
  */
+
+import type { AppLimits, UnknownLength } from "../core/app-limits.js";
 import { COST_EXCEEDS_CAPACITY } from "../core/codes.js";
 import { type CostProfile, MAX_BYTES, payableBytes, price } from "../core/cost.js";
-import type { AppLimits, UnknownLength } from "../core/limits.js";
 
 /** One per exchange or connection, for all its directions of unknown length. */
 export interface Metering {

@@ -13,7 +13,7 @@ import {
   returnAll,
   spentTokens,
 } from "../core/lease.js";
-import { type Account, isScarce } from "./account.js";
+import { type Account, isShort } from "./account.js";
 import { type NodeOptions, type NodeState, urge } from "./node.js";
 import type { ReplyToWaiters } from "./waiters.js";
 
@@ -78,10 +78,10 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   sync.recalled = false;
   if (isReportDue(lease, cell, situation)) return true;
   if (hasRefunds && now - lease.reportedAt >= reportIntervalMs(situation)) return true;
-  const scarce = isScarce(account, now);
-  if (account.waitingCost > 0) return !scarce;
+  const short = isShort(account, now);
+  if (account.waitingCost > 0) return !short;
   if (now - lease.activeAt >= idleMs(situation)) return unreported;
-  return !scarce && needsRefill(lease, cell, options) && !isRefused(lease, 1, now);
+  return !short && needsRefill(lease, cell, options) && !isRefused(lease, 1, now);
 }
 
 /** The account has nothing to report until it is used again. */

@@ -3,10 +3,10 @@ import { MICRO } from "../core/bucket.js";
 import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK, RECALLING } from "../core/codes.js";
 import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
 import { applyReply, type LeaseMessage, type LeaseReply, spentTokens } from "../core/lease.js";
-import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
+import { type Account, notShortAt, SHORT_GAP_MS } from "./account.js";
 import { BRIEF_REFUSAL_MS } from "./decide.js";
 import { closeEpoch, markReported } from "./epoch.js";
-import { cutTo, setEmergency } from "./limits.js";
+import { cutTo, setEmergency } from "./limit-changes.js";
 import { backOff, callEnded, knownNodes, type NodeState, urge } from "./node.js";
 import type { PlannedSync, SyncReply } from "./plan.js";
 import { recordLevel } from "./remaining.js";
@@ -129,18 +129,18 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   sync.plentiful = !reply.scarce;
   // L1 can be short as well, which `remaining` does not show.
   const empty = reply.remaining < Math.max(firstCost, 1) || sync.refusedAll;
-  if (granted < message.want) sync.scarceAt = now;
+  if (granted < message.want) sync.shortAt = now;
   const recalling = reply.code === RECALLING;
   if (recalling) for (const waiter of account.waiters) waiter.recalling = waiter.recalling || waiter.inMessage;
   // The sum that was asked for may exceed the capacity although no single request does.
   const refused = reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY && !recalling;
-  if (refused) sync.scarceCode = reply.code;
+  if (refused) sync.shortCode = reply.code;
   // All waiters were asked for at once: the first one may still be paid, so it is asked for alone, and at once.
   sync.firstOnly = reply.code !== OK && greedy;
   sync.refusedAll = refused && greedy;
-  if (sync.firstOnly) sync.scarceAt = notScarceAt(now);
+  if (sync.firstOnly) sync.shortAt = notShortAt(now);
   const code = greedy || message.need === 0 || recalling ? OK : reply.code;
-  const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
+  const retryAfterMs = Math.max(reply.retryAfterMs, SHORT_GAP_MS);
   applyReply(lease, syncCell, { granted: reply.granted, code, retryAfterMs, refusedCost: firstCost }, now);
   sync.retryAt = code === OK ? 0 : now + reply.retryAfterMs;
   if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + BRIEF_REFUSAL_MS);

@@ -2,7 +2,7 @@
 import { COST_EXCEEDS_CAPACITY, DENIED, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import { declaredCost } from "../core/cost.js";
 import { MISS } from "../core/lease.js";
-import type { LimitRule } from "../descriptors/limit-rules.js";
+import type { LimitRule } from "../limit-rules/limit-rules.js";
 import type { Outcome } from "./account.js";
 import { conclude, decideCached, setPaid } from "./decide.js";
 import { remainingTokens } from "./remaining.js";

@@ -80,7 +80,7 @@ export function giveUpExpired(node: NodeState, account: Account, now: number): v
 
 function refuseShort(account: Account, { outcome }: Waiter): void {
   outcome.retryAfterMs = Math.ceil((outcome.cost / Math.max(account.limits.guaranteed, 1e-6)) * 1000);
-  conclude(outcome, "remote", account.sync.scarceCode, account.cell.get());
+  conclude(outcome, "remote", account.sync.shortCode, account.cell.get());
 }
 
 /** The store does not reply: decides all waiters of an account without it. */

@@ -1,6 +1,7 @@
 /** The accounts of a limiter. None is dropped before the store has the final report about it. */
+
+import type { AppLimits } from "../core/app-limits.js";
 import type { LeaseOptions } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
 import { shardOf } from "../core/shard.js";
 import { type Account, newAccount, type Waiter } from "../engine/account.js";
 import { NodeCell } from "./node-cell.js";

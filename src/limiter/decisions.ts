@@ -2,9 +2,9 @@
 import { OK } from "../core/codes.js";
 import { unidentified } from "../core/refusals.js";
 import { REQUESTS, TOKENS } from "../core/response-headers.js";
-import type { LimitRule } from "../descriptors/limit-rules.js";
 import type { Outcome } from "../engine/account.js";
 import { remainingTokens } from "../engine/remaining.js";
+import type { LimitRule } from "../limit-rules/limit-rules.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
 
 /** The decision of an app without other limits. */

@@ -1,11 +1,11 @@
 /** What a limiter needs and makes: its options, its observer, and its decisions. */
 
+import type { AppLimits } from "../core/app-limits.js";
 import type { CostProfile } from "../core/cost.js";
 import type { LeaseOptions } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
 import type { ClientDecision, LimitView } from "../core/response-headers.js";
-import type { LimitRules, RequestAttributes } from "../descriptors/limit-rules.js";
 import type { DecisionSource } from "../engine/account.js";
+import type { LimitRules, RequestAttributes } from "../limit-rules/limit-rules.js";
 import type { ShardQuota } from "../quota/shard-quota.js";
 import type { Clock } from "../shared/clock.js";
 
@@ -58,7 +58,7 @@ export interface SyncTarget {
 }
 
 /** What may change while the limiter runs. */
-export interface LimitOptions {
+export interface LimiterSettings {
   /** Grants tokens: a quota on a store. A new target must use the same store, cluster and number of shards. */
   target: SyncTarget;
   apps: AppLimits[];
@@ -75,7 +75,7 @@ export interface LimitOptions {
   maxValues?: number | undefined;
 }
 
-export interface LimiterOptions extends LimitOptions {
+export interface LimiterOptions extends LimiterSettings {
   /** The name of this node. Each start is a new epoch. */
   node: string;
   clock?: Clock;

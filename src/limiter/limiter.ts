@@ -1,10 +1,10 @@
 /** The Node host of the engine: decides about requests, with a promise for those that wait for a sync. */
+
+import type { AppLimits } from "../core/app-limits.js";
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
-import { NO_LIMITS, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -19,14 +19,15 @@ import {
   startDecision,
   WAIT,
 } from "../engine/decide.js";
-import { leaveNode, refit } from "../engine/limits.js";
+import { leaveNode, refit } from "../engine/limit-changes.js";
 import type { NodeOptions } from "../engine/node.js";
 import { actualCost, refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
+import { NO_LIMITS, type RequestAttributes } from "../limit-rules/limit-rules.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import { decisionFrom, unknownApp } from "./decisions.js";
-import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
+import type { Decision, ExchangeEnd, LimiterOptions, LimiterSettings } from "./limiter-contract.js";
 import { type DecisionCounts, limiterStats } from "./limiter-stats.js";
 import { AGAIN, type JointOutcome } from "./limits/joint-payments.js";
 import { createLimitChecks } from "./limits/limit-checks.js";
@@ -77,7 +78,7 @@ const more: TakeKind = {
   usesFallback: false,
 };
 
-function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
+function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimiterSettings): NodeOptions {
   return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, heartbeats: true };
 }
 
@@ -103,7 +104,7 @@ export function createLimiter(options: LimiterOptions) {
   const startTime: () => StartTime = observer.decided === undefined ? () => undefined : clock.now;
 
   /** The account that pays for unknown apps. */
-  function fallbackOf({ unknownApps }: LimitOptions): LimiterAccount | undefined {
+  function fallbackOf({ unknownApps }: LimiterSettings): LimiterAccount | undefined {
     return unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
   }
 
@@ -322,7 +323,7 @@ export function createLimiter(options: LimiterOptions) {
      * counters and learned sizes. Requests that wait for a removed app are decided under the new options. Exchanges of
      * removed apps are still settled, and their tokens are returned.
      */
-    reconfigure(next: LimitOptions): void {
+    reconfigure(next: LimiterSettings): void {
       if (syncers.isClosed()) return;
       const changed = nodeOptions(next);
       const removed = accounts.replace(next.apps, changed.lease);

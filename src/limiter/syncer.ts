@@ -1,11 +1,12 @@
 /** Sends the syncs of a limiter with one shard: one at a time for its accounts, on a timer or when a request needs tokens. */
+
+import type { AppLimits } from "../core/app-limits.js";
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
-import type { AppLimits } from "../core/limits.js";
-import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
+import { isShort, SHORT_GAP_MS } from "../engine/account.js";
 import { isLow, lastsUntilNextSync } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
-import { leaveNode, refit, setEmergency } from "../engine/limits.js";
+import { leaveNode, refit, setEmergency } from "../engine/limit-changes.js";
 import { activate, type NodeOptions, type NodeState, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
 import {
   isMessageDue,
@@ -100,7 +101,7 @@ export function createSyncer(options: SyncerOptions) {
     if (soon || inFlight !== undefined || closing || lastsUntilNextSync(node, account)) return;
     const now = clock.now();
     if (now < node.retryAt) return;
-    if (!isScarce(account, now)) startSoon();
+    if (!isShort(account, now)) startSoon();
     else if (account.waiters.length > 0 && now >= gapEndsAt) tickAfterGap();
   }
 
@@ -116,8 +117,8 @@ export function createSyncer(options: SyncerOptions) {
   /** Waiters ask again when the gap after a short reply is over, not at the next tick. */
   function tickAfterGap(): void {
     cancelGap();
-    gapEndsAt = clock.now() + SCARCE_GAP_MS;
-    cancelGap = clock.after(SCARCE_GAP_MS, tick);
+    gapEndsAt = clock.now() + SHORT_GAP_MS;
+    cancelGap = clock.after(SHORT_GAP_MS, tick);
   }
 
   function tick(): void {
@@ -165,7 +166,7 @@ export function createSyncer(options: SyncerOptions) {
   function isUrgent(): boolean {
     const now = clock.now();
     if (now < node.retryAt) return false;
-    return node.urgent.some((account) => !isScarce(account, now) && !lastsUntilNextSync(node, account));
+    return node.urgent.some((account) => !isShort(account, now) && !lastsUntilNextSync(node, account));
   }
 
   async function exchange(planned: Planned[], timer: ReplyTimer): Promise<void> {

@@ -1,8 +1,8 @@
 /** The cluster-wide duties of a service: emergencies, reconciliation, and operator commands. */
 
 import { randomUUID } from "node:crypto";
+import type { BucketLimits } from "../core/app-limits.js";
 import { BY_OPERATOR } from "../core/emergency.js";
-import type { BucketLimits } from "../core/limits.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store } from "../store/store.js";

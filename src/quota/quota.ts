@@ -1,5 +1,5 @@
 /** The quota of a cluster: its shards, and what concerns all of them. */
-import type { BucketLimits } from "../core/limits.js";
+import type { BucketLimits } from "../core/app-limits.js";
 import { shardOf, WHOLE_SHARE } from "../core/shard.js";
 import type { RunOptions, Store, StoreKind } from "../store/store.js";
 import { createNodeShares } from "./node-shares.js";

@@ -1,8 +1,8 @@
 /** Reconciles all apps once per interval. The service that holds the lock does it, the others wait for its expiry. */
 import { randomUUID } from "node:crypto";
+import type { BucketLimits } from "../core/app-limits.js";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { isLimitBucket } from "../core/keys.js";
-import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
 import type { Quota } from "./quota.js";

@@ -1,6 +1,7 @@
 /** What the calls of a shard take and return. */
+
+import type { BucketLimits } from "../core/app-limits.js";
 import type { LeaseMessage } from "../core/lease.js";
-import type { BucketLimits } from "../core/limits.js";
 import type { NodeReply as EngineReply } from "../engine/reply.js";
 
 /** The limits of the cluster bucket (L1). */

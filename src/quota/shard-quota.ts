@@ -1,9 +1,9 @@
 /** One shard: app buckets (L2) and its part of the cluster's (L1), one typed call per script. Calls can be repeated safely. */
 
+import type { BucketLimits } from "../core/app-limits.js";
 import { MICRO } from "../core/bucket.js";
 import { INVALID_ARGUMENT, OK } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey, recallChannel } from "../core/keys.js";
-import type { BucketLimits } from "../core/limits.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { Share } from "../scripts/common/share.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";

@@ -5,7 +5,7 @@
  * only with what was reduced, or was unused, it increases others. So the shares never sum to more than L1, even if a
  * service dies, replies are lost, or two services run rounds at once; at worst a part stays unused until the next round.
  */
-import type { BucketLimits } from "../core/limits.js";
+import type { BucketLimits } from "../core/app-limits.js";
 import { equalShare, shardOf, WHOLE_SHARE } from "../core/shard.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";

@@ -2,13 +2,13 @@
  * Suggests rates for the requests of a log: for each app and each limit the lowest rate on a grid that refuses at most a given
  * share. Each rate of the grid is tried on an ideal bucket, all in one pass.
  */
-import { appLimits, limitRules } from "../config/options/limits.js";
+import { appLimits, limitRules } from "../config/options/limiter.js";
 import { routePricing } from "../config/options/profiles.js";
 import { app as appSection, type Config } from "../config/schema.js";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { declaredCost, price, pricedBytes } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
-import { matchLimits } from "../descriptors/limit-rules.js";
+import { matchLimits } from "../limit-rules/limit-rules.js";
 import { sha1 } from "../limiter/limits/limit-checks.js";
 import { parseRate } from "../limiter/limits/limit-options.js";
 import type { LoggedRequest } from "./logged-request.js";

@@ -1,7 +1,7 @@
 /** Replays recorded requests with the current and another configuration, in a thread. */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import { limiterOptions } from "../config/options/limits.js";
+import { limiterOptions } from "../config/options/limiter.js";
 import type { Config } from "../config/schema.js";
 import { baseCost } from "../core/cost.js";
 import { createWorld } from "./world.js";

@@ -1,12 +1,12 @@
 /** One configuration on a simulated clock: the limiters of N nodes on the embedded store. */
-import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/options/limits.js";
+import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/options/limiter.js";
 import { routePricing } from "../config/options/profiles.js";
 import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
 import { ANONYMOUS_USER } from "../core/identity.js";
 import { isIdentifier } from "../core/platform.js";
-import type { RequestAttributes } from "../descriptors/limit-rules.js";
 import { HEARTBEAT_MS } from "../engine/plan.js";
+import type { RequestAttributes } from "../limit-rules/limit-rules.js";
 import { createLimiter, type Decision, type Limiter, type SyncTarget } from "../limiter/limiter.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";

@@ -12,7 +12,7 @@ import {
   slotBeat,
 } from "../engine/slots/keeper.js";
 import { nextSlotCall, type SlotCallReply, slotCallDone } from "../engine/slots/recovery.js";
-import { type RouteLimits, roomier } from "./limits.js";
+import { type RouteLimits, roomier } from "./route-limits.js";
 import type { SlotKeeperOptions } from "./slot-keeper-options.js";
 import { outcomeOf, type Slots } from "./slots.js";
 

@@ -5,6 +5,10 @@
 import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
 import { connectionRefusal, connectionRetryAfter, isLiftedByDryRun } from "../core/refusals.js";
 import { DRY_RUN_HEADER, dryRunText } from "../core/response-headers.js";
+import { ANSWERED } from "../engine/slots/contact.js";
+import { allHeld, appendHeld } from "../engine/slots/held.js";
+import { beatMs, endSlot, requestRecovery } from "../engine/slots/keeper.js";
+import { releasesLeft } from "../engine/slots/releases.js";
 import {
   ACQUIRE,
   admissionWaitMs,
@@ -20,16 +24,12 @@ import {
   STATE_LOST,
   slotAcquired,
   WAIT,
-} from "../engine/slots/admission.js";
-import { ANSWERED } from "../engine/slots/contact.js";
-import { allHeld, appendHeld } from "../engine/slots/held.js";
-import { beatMs, endSlot, requestRecovery } from "../engine/slots/keeper.js";
-import { releasesLeft } from "../engine/slots/releases.js";
+} from "../engine/slots/slot-admission.js";
 import { countSlot, newSlotCounters, placeWithoutStore, refusalWithoutStore } from "../engine/slots/without-store.js";
 import { StoreError } from "../store/errors.js";
-import type { ConnectionRequest, ConnectionVerdict } from "./admission.js";
-import type { RouteLimits } from "./limits.js";
+import type { ConnectionRequest, ConnectionVerdict } from "./connection-admission.js";
 import { createRenewal, type Held } from "./renewal.js";
+import type { RouteLimits } from "./route-limits.js";
 import type { SlotKeeperOptions } from "./slot-keeper-options.js";
 import type { SlotAnswer, Slots } from "./slots.js";
 

@@ -1,6 +1,6 @@
 /** Options and events of a slot keeper. */
 import type { Clock } from "../shared/clock.js";
-import type { RouteLimits } from "./limits.js";
+import type { RouteLimits } from "./route-limits.js";
 import type { Slots } from "./slots.js";
 
 /** The options that may change at run time. */

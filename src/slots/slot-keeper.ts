@@ -1,8 +1,8 @@
 /** Keeps the connection slots of a process. Each route has its own keeper: a failure of its store affects no other route. */
 import { randomBytes } from "node:crypto";
-import { NO_CONNECTIONS } from "../engine/slots/admission.js";
+import { NO_CONNECTIONS } from "../engine/slots/slot-admission.js";
 import { systemClock } from "../shared/clock.js";
-import type { ConnectionRequest, ConnectionVerdict } from "./admission.js";
+import type { ConnectionRequest, ConnectionVerdict } from "./connection-admission.js";
 import { createRouteKeeper, type RouteKeeper, refuseConnection } from "./route-keeper.js";
 import type { ConnectionOptions, SlotKeeperOptions } from "./slot-keeper-options.js";
 

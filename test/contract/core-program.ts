@@ -2,6 +2,8 @@
  * The conformance program: runs text commands with the functions of `src/core` and returns the result of each.
  * It runs in Node and, compiled to Lua, in LuaJIT and Redis. The same lines must give the same answers.
  */
+
+import type { OnStoreFailure } from "../../src/core/app-limits.js";
 import { borrowable, lend, lendable, repayFrom } from "../../src/core/borrow.js";
 import { type Bucket, charge, giveBack, refill, waitMs, wholeTokens } from "../../src/core/bucket.js";
 import {
@@ -53,7 +55,6 @@ import {
   podKey,
   proxyHeartbeatKey,
 } from "../../src/core/keys.js";
-import type { OnStoreFailure } from "../../src/core/limits.js";
 import { joinValues, splitText } from "../../src/core/platform.js";
 import { type LeaseWorld, leaseCommand, newLeaseWorld } from "./core-lease-program.js";
 import { platformCommand } from "./core-platform-program.js";

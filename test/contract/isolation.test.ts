@@ -1,7 +1,7 @@
 /** I8, isolation: whatever other apps and their nodes do, an app within its own rate gets tokens from L1. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { BucketLimits } from "../../src/core/limits.js";
+import type { BucketLimits } from "../../src/core/app-limits.js";
 import { createQuota, type GrantRequest, type Quota } from "../../src/quota/quota.js";
 import type { DrivenStore } from "../support/driven-store.js";
 import { forEachBackend } from "./backends.js";

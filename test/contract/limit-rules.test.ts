@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { luaBundle } from "../../build/lua-bundle.js";
 import { readConfig } from "../../src/config/load.js";
-import { limitRules } from "../../src/config/options/limits.js";
+import { limitRules } from "../../src/config/options/limiter.js";
 import { envoyOptions } from "../../src/config/options/planes.js";
-import { type MatchedLimits, matchLimits } from "../../src/descriptors/limit-rules.js";
+import { type MatchedLimits, matchLimits } from "../../src/limit-rules/limit-rules.js";
 import { type LuaData, luaTable } from "../../src/render/lua-table.js";
 import { createRandom } from "../support/random.js";
 import { runLuajit } from "./core-runtimes.js";
@@ -137,7 +137,7 @@ it("the limits of random requests are the same in Node and in LuaJIT", () => {
   }));
   const folder = mkdtempSync(join(tmpdir(), "tollgate-limits-"));
   try {
-    const bundle = luaBundle({ entry: "src/descriptors/limit-rules.ts", target: "JIT" });
+    const bundle = luaBundle({ entry: "src/limit-rules/limit-rules.ts", target: "JIT" });
     const file = join(folder, "limits.lua");
     writeFileSync(
       file,

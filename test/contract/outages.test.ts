@@ -1,6 +1,6 @@
 /** After an outage of the store, the refill that did not fit meanwhile pays for what nodes spent without it; nothing else does. */
 import { expect } from "vitest";
-import type { BucketLimits } from "../../src/core/limits.js";
+import type { BucketLimits } from "../../src/core/app-limits.js";
 import { createQuota, type GrantRequest, type Quota } from "../../src/quota/quota.js";
 import type { DrivenStore } from "../support/driven-store.js";
 import { forEachBackend } from "./backends.js";

@@ -31,7 +31,7 @@ it("the Lua bundles are built again after a change to any file that they import"
   expect(isBuiltAfter("lua")).toBe(false);
   const program = portableProgram([...bundleEntries, "src/scripts/catalog.ts"].map(fromRoot));
   const sources = program.getSourceFiles().map(({ fileName }) => fileName.slice(fromRoot(".").length + 1));
-  expect(sources).toContain("src/descriptors/limit-rules.ts");
+  expect(sources).toContain("src/limit-rules/limit-rules.ts");
   expect(listed("lua")).toEqual(expect.arrayContaining(sources));
   expect(listed("lua")).toEqual(expect.arrayContaining(["build/main.ts", "build/redis-library.ts", "build/paths.ts"]));
   const onePerFolder = new Map(listed("lua").map((file) => [dirname(file), file]));
@@ -49,7 +49,7 @@ it("the dashboard is built again after a change to its own files and to those th
 
 it("JavaScript is built again after a change to any source", () => {
   expect(isBuiltAfter("js")).toBe(false);
-  for (const file of ["src/cli/main.ts", "src/descriptors/limit-rules.ts", "tsconfig.json", "src/store"])
+  for (const file of ["src/cli/main.ts", "src/limit-rules/limit-rules.ts", "tsconfig.json", "src/store"])
     expect([file, isBuiltAfter("js", file)]).toEqual([file, true]);
 });
 

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { stringify } from "yaml";
 import { createLiveConfig, type LiveConfig } from "../../src/config/live/live.js";
 import { readConfig } from "../../src/config/load.js";
-import { appLimits, clusterOptions } from "../../src/config/options/limits.js";
+import { appLimits, clusterOptions } from "../../src/config/options/limiter.js";
 import { accessOptions } from "../../src/config/options/service.js";
 import type { Config } from "../../src/config/schema.js";
 import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createProxy } from "../../src/planes/node/http/proxy.js";
-import type { ConnectionAdmission } from "../../src/slots/admission.js";
+import type { ConnectionAdmission } from "../../src/slots/connection-admission.js";
 
 export interface MemoryReport {
   /** The highest memory use since the last report, in bytes. */

@@ -3,8 +3,8 @@ import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect } from "vitest";
 import type { UpstreamOptions } from "../../src/config/options/proxy.js";
-import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/admission.js";
 import { createProxy, type ReverseProxy } from "../../src/planes/node/http/proxy.js";
+import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/request-admission.js";
 import type { CreateProxyOptions, ProxyLog } from "../../src/planes/node/options.js";
 import { type SecureServerOptions, secureServer } from "../../src/shared/tls/secure-server.js";
 

@@ -2,7 +2,7 @@
  * Sends requests to a live limiter one by one on a driven clock. `tollgate simulate` must produce the same counts. Only the
  * limiter itself is shared with src/simulate.
  */
-import { appLimits, clusterOptions, leaseOptions } from "../../src/config/options/limits.js";
+import { appLimits, clusterOptions, leaseOptions } from "../../src/config/options/limiter.js";
 import type { Config } from "../../src/config/schema.js";
 import { createLimiter, type Decision, type Limiter } from "../../src/limiter/limiter.js";
 import { createQuota } from "../../src/quota/quota.js";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { schema } from "../../src/config/schema.js";
-import type { UnknownLength } from "../../src/core/limits.js";
+import type { UnknownLength } from "../../src/core/app-limits.js";
 import { createQuota } from "../../src/quota/quota.js";
 import type { MetricsReport } from "../../src/service/metrics/reports.js";
 import { createGateway } from "../../src/service/process/gateway.js";

@@ -2,7 +2,7 @@
  * A small model of what may be granted: the maximum that each bucket can hold now, and what each node has reported.
  * Independent of the scripts. Every reply of a store must be consistent with it.
  */
-import type { BucketLimits } from "../../src/core/limits.js";
+import type { BucketLimits } from "../../src/core/app-limits.js";
 import type { ClusterLimits } from "../../src/quota/quota.js";
 
 interface Level {

@@ -1,13 +1,13 @@
 /** N limiters on one embedded store with a driven clock, scripted load and faults, in one process. */
 
+import type { AppLimits } from "../../src/core/app-limits.js";
 import { standardProfile } from "../../src/core/cost.js";
-import type { AppLimits } from "../../src/core/limits.js";
 import {
   createLimiter,
   type Decision,
   type Limiter,
   type LimiterOptions,
-  type LimitOptions,
+  type LimiterSettings,
   type ShardTarget,
   type SyncTarget,
 } from "../../src/limiter/limiter.js";
@@ -43,7 +43,7 @@ export interface SimulatedNode {
   reconfigure(changed: Changed): void;
 }
 
-export type Changed = Partial<Omit<LimitOptions, "target">> & { cluster?: Partial<ClusterLimits> };
+export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterLimits> };
 
 export interface Simulation {
   clock: SimulatedClock;
@@ -118,7 +118,7 @@ export function createSimulation(
     const target = overNetwork(() => alive, quota);
     const given: LimiterOptions = { node: name, target, apps, clock, ...options, ...own };
     const limiter = createLimiter(given);
-    let settings: LimitOptions = given;
+    let settings: LimiterSettings = given;
     const node: SimulatedNode = {
       name,
       limiter,

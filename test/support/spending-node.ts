@@ -1,5 +1,5 @@
 /** A node that is granted tokens, spends them and counts them, also during faults of the store. */
-import type { BucketLimits } from "../../src/core/limits.js";
+import type { BucketLimits } from "../../src/core/app-limits.js";
 import { StoreError } from "../../src/store/errors.js";
 import type { SplitQuota } from "./split-quota.js";
 

@@ -4,7 +4,11 @@ import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
 import type { Route } from "../../src/config/options/proxy.js";
-import type { ConnectionAdmission, ConnectionRequest, ConnectionVerdict } from "../../src/slots/admission.js";
+import type {
+  ConnectionAdmission,
+  ConnectionRequest,
+  ConnectionVerdict,
+} from "../../src/slots/connection-admission.js";
 import { bodyOf, type RawClient } from "./http-client.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";
 import { waitFor } from "./wait-for.js";

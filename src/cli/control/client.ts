@@ -27,7 +27,7 @@ export function createControlClient({ url, token, timeoutMs }: Target) {
     const called: Called = {
       place: new URL(url).host,
       path: path.split("?", 1)[0]!,
-      isOrder: method !== "GET",
+      isMutating: method !== "GET",
       hasToken: token !== "",
       timeoutMs,
     };

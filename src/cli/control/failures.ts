@@ -2,7 +2,7 @@
 import { describeProblem } from "../../config/problem.js";
 import { UNKNOWN_APP } from "../../core/codes.js";
 import { problemReply } from "../../service/operations/contract/contract.js";
-import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../command.js";
+import { EXIT_NOT_ALLOWED, EXIT_REFUSED, EXIT_UNREACHABLE, Failure } from "../command.js";
 import { span } from "../numbers.js";
 import { escaped, escapedData } from "../printing.js";
 
@@ -11,14 +11,14 @@ export interface Called {
   place: string;
   path: string;
   /** The call changes something, so it matters whether it was received. */
-  isOrder: boolean;
+  isMutating: boolean;
   hasToken: boolean;
   timeoutMs: number;
 }
 
 /** There was no reply. */
-export function unreachable(error: unknown, { place, isOrder, timeoutMs }: Called): Failure {
-  const unsure = isOrder ? "; the action may or may not have been performed" : "";
+export function unreachable(error: unknown, { place, isMutating, timeoutMs }: Called): Failure {
+  const unsure = isMutating ? "; the action may or may not have been performed" : "";
   const waited = timeoutMs % 1000 === 0 ? span(timeoutMs / 1000) : `${timeoutMs}ms`;
   const code = codeOf(error);
   const [name, message] = error instanceof Error ? [error.name, error.message] : ["", String(error)];
@@ -39,7 +39,7 @@ export function unreachable(error: unknown, { place, isOrder, timeoutMs }: Calle
   ];
   const [, sentence] = known.find(([pattern]) => pattern.test(code) || pattern.test(name)) ?? [];
   const other = `call to ${place} failed: ${escaped(message)}${code === "" ? "" : ` (${code})`}${unsure}`;
-  return new Failure(sentence ?? other, UNREACHABLE);
+  return new Failure(sentence ?? other, EXIT_UNREACHABLE);
 }
 
 function codeOf(error: unknown): string {
@@ -52,7 +52,7 @@ function codeOf(error: unknown): string {
 /** The reply is not from a control listener of tollgate. */
 export function notTollgate({ place, path }: Called, status: number, what: string): Failure {
   const sentence = `${place} replied to ${path} with ${status} and ${what}; is --url a control listener of tollgate?`;
-  return new Failure(sentence, UNREACHABLE);
+  return new Failure(sentence, EXIT_UNREACHABLE);
 }
 
 /** The listener refused the call. */
@@ -68,20 +68,23 @@ export function refused(status: number, body: unknown, called: Called): Failure 
     const advice = hasToken
       ? "rejected the token; it must be control.admin_token of its configuration"
       : "requires the admin token; set TOLLGATE_ADMIN_TOKEN, or use --token-file or --config";
-    return failure(`${advice} (${reasons})`, NOT_ALLOWED);
+    return failure(`${advice} (${reasons})`, EXIT_NOT_ALLOWED);
   }
-  if (status === 403) return failure(`does not allow this: ${reasons}`, NOT_ALLOWED);
-  if (status === 429) return failure(`refuses calls for now: ${reasons}; try again later`, NOT_ALLOWED);
+  if (status === 403) return failure(`does not allow this: ${reasons}`, EXIT_NOT_ALLOWED);
+  if (status === 429) return failure(`refuses calls for now: ${reasons}; try again later`, EXIT_NOT_ALLOWED);
   if (status === 404 && reason === "no_such_endpoint") {
-    return failure(`has no ${path}; is it another version of tollgate, is --url correct?`, REFUSED);
+    return failure(`has no ${path}; is it another version of tollgate, is --url correct?`, EXIT_REFUSED);
   }
   if (status === 404 && error === UNKNOWN_APP) {
-    return new Failure(`${reasons} (${place}; tollgate apps lists them)`, REFUSED, body);
+    return new Failure(`${reasons} (${place}; tollgate apps lists them)`, EXIT_REFUSED, body);
   }
   if (problems.length > 0) {
     const lines = problems.map((each) => `\n  ${describeProblem(each)}`);
-    return failure(`rejected the configuration: ${detail ?? reason}${lines.join("")}`, REFUSED);
+    return failure(`rejected the configuration: ${detail ?? reason}${lines.join("")}`, EXIT_REFUSED);
   }
-  if (status === 503) return failure(`failed: ${error}, ${reasons}; try again`, REFUSED);
-  return failure(`replied with ${status} ${error}: ${reasons}${field === undefined ? "" : `, in ${field}`}`, REFUSED);
+  if (status === 503) return failure(`failed: ${error}, ${reasons}; try again`, EXIT_REFUSED);
+  return failure(
+    `replied with ${status} ${error}: ${reasons}${field === undefined ? "" : `, in ${field}`}`,
+    EXIT_REFUSED,
+  );
 }

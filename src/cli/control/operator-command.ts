@@ -3,9 +3,9 @@ import { quoted } from "../../config/problem.js";
 import { isIdentifier } from "../../core/platform.js";
 import {
   type Command,
+  EXIT_OK,
   expectWords,
   Failure,
-  FINE,
   type OptionSpecs,
   type OptionValues,
   readArguments,
@@ -41,7 +41,7 @@ export async function show<T>(
   { client, columns }: Pick<OperatorCall, "client" | "columns">,
   call: Call<T>,
   lines: (reply: T, columns: number) => string[],
-  exitCode: (reply: T) => number = () => FINE,
+  exitCode: (reply: T) => number = () => EXIT_OK,
 ): Promise<Answer> {
   const reply = await client.call(call);
   return { reply, lines: () => lines(escapedData(reply), columns), exitCode: exitCode(reply) };
@@ -61,7 +61,7 @@ interface CommonParts<T extends OptionSpecs> {
   help: string;
   options?: T;
   /** Changes something, so it takes --operator and --reason. */
-  isOrder?: boolean;
+  isMutating?: boolean;
 }
 
 export function operatorCommand<T extends OptionSpecs = Record<never, never>>(
@@ -95,20 +95,20 @@ export function actionCommand<T extends OptionSpecs>({
 }
 
 function commandWith<T extends OptionSpecs>(
-  { help, options, isOrder = false }: CommonParts<T>,
+  { help, options, isMutating = false }: CommonParts<T>,
   choose: (words: string[], values: OptionValues<T>) => Pick<OperatorCall, "words"> & Pick<Action<T>, "run">,
 ): Command {
   return {
-    help: help.replace(/^Examples?:/m, (examples) => `${commonHelp(isOrder)}\n${examples}`),
+    help: help.replace(/^Examples?:/m, (examples) => `${commonHelp(isMutating)}\n${examples}`),
     async run(args) {
-      const specs: OptionSpecs = { ...commonOptions(isOrder), ...options };
+      const specs: OptionSpecs = { ...commonOptions(isMutating), ...options };
       const given = readArguments(args, specs);
       const values = given.values as OptionValues<T>;
       const { words, run } = choose(given.words, values);
       const target = given.values as unknown as TargetValues;
       const { json } = target;
       const client = createControlClient(readTarget(target, process.env));
-      const signature = isOrder ? readSignature(target) : {};
+      const signature = isMutating ? readSignature(target) : {};
       try {
         const answered = await run({ client, words, values, signature, columns: columnsOf(), json });
         if (answered === "") return "";

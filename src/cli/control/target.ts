@@ -36,9 +36,10 @@ const orderHelp = `  --operator NAME    your name for the audit log (default: yo
   --reason TEXT      the reason, for the audit log
 `;
 
-/** `isOrder`: for a command that changes something. */
-export const commonOptions = (isOrder: boolean) => (isOrder ? { ...targetOptions, ...orderOptions } : targetOptions);
-export const commonHelp = (isOrder: boolean) => (isOrder ? targetHelp + orderHelp : targetHelp);
+/** `isMutating`: for a command that changes something. */
+export const commonOptions = (isMutating: boolean) =>
+  isMutating ? { ...targetOptions, ...orderOptions } : targetOptions;
+export const commonHelp = (isMutating: boolean) => (isMutating ? targetHelp + orderHelp : targetHelp);
 
 export type TargetValues = OptionValues<typeof targetOptions & typeof orderOptions>;
 

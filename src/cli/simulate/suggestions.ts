@@ -1,5 +1,5 @@
 /** The result of `tollgate simulate --suggest`: for each app and limit the rates, and what the real limiter refuses with each. */
-import { appLimits } from "../../config/options/limits.js";
+import { appLimits } from "../../config/options/limiter.js";
 import type { Config } from "../../config/schema.js";
 import { parseRate } from "../../limiter/limits/limit-options.js";
 import type { Replay } from "../../simulate/replay.js";

@@ -1,6 +1,6 @@
 /** Compares two configurations: options that need a restart, what a file would remove, apps whose limits changed, and changed limits. */
 import { isDeepStrictEqual } from "node:util";
-import { appLimits } from "../options/limits.js";
+import { appLimits } from "../options/limiter.js";
 import { descriptorRules } from "../options/service.js";
 import { type Problem, problemAt } from "../problem.js";
 import { needRestart, optionAt, withOption } from "../reach.js";

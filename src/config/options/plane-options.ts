@@ -1,13 +1,13 @@
 /** The options of the nginx and Envoy planes. `tollgate render` writes them as a Lua table. */
 import type { Network } from "../../core/address.js";
+import type { AppLimits } from "../../core/app-limits.js";
 import type { CostProfile } from "../../core/cost.js";
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
-import type { AppLimits } from "../../core/limits.js";
 import type { PathRules } from "../../core/path.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
-import type { LimitRules } from "../../descriptors/limit-rules.js";
 import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
+import type { LimitRules } from "../../limit-rules/limit-rules.js";
 
 export interface PlaneOptions {
   /** Empty: host name and process. Envoy appends a random suffix per process. */

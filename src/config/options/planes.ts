@@ -1,11 +1,11 @@
 /** Maps the configuration to the options of the nginx and Envoy planes. */
 import { createHash } from "node:crypto";
 import { parseNetwork } from "../../core/address.js";
-import type { LimitRules, ValueList } from "../../descriptors/limit-rules.js";
+import type { LimitRules, ValueList } from "../../limit-rules/limit-rules.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
 import { camelCase } from "./camel-case.js";
-import { appLimits, headerOptions, identityOptions, leaseOptions, limitRules, shardCount } from "./limits.js";
+import { appLimits, headerOptions, identityOptions, leaseOptions, limitRules, shardCount } from "./limiter.js";
 import { pathRules } from "./path-rules.js";
 import type {
   EnvoyOptions,

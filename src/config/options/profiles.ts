@@ -1,7 +1,7 @@
 /** Maps the profiles of apps and routes to prices. */
 import { type CostProfile, costProfiles } from "../../core/cost.js";
 import { canonicalPath } from "../../core/path.js";
-import { routeOf } from "../../descriptors/limit-rules.js";
+import { routeOf } from "../../limit-rules/limit-rules.js";
 import { inOrder } from "../../limiter/limits/limit-options.js";
 import type { AppConfig, Config } from "../schema.js";
 import { routeName } from "./slots.js";

@@ -9,7 +9,7 @@ import { type PushDestination, parsePushUrl } from "../push-url.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
-import { appLimits, headerOptions } from "./limits.js";
+import { appLimits, headerOptions } from "./limiter.js";
 import { routeName, slotLimits } from "./slots.js";
 
 /** Who may call the control listener. */

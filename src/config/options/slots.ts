@@ -1,7 +1,7 @@
 /** Maps routes with `connections` and their upstreams to the limits of connection slots and the pods they are on. */
 
-import type { RouteLimits } from "../../slots/limits.js";
 import type { PodSource } from "../../slots/pods.js";
+import type { RouteLimits } from "../../slots/route-limits.js";
 import type { RouteTargets } from "../../slots/route-targets.js";
 import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
 import type { Config } from "../schema.js";

@@ -1,6 +1,6 @@
 /** Options of limits on any key: user, address, route, header and others. */
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { LONGEST_NAME, LONGEST_VALUE } from "../../descriptors/limit-rules.js";
+import { LONGEST_NAME, LONGEST_VALUE } from "../../limit-rules/limit-rules.js";
 import { parseRate } from "../../limiter/limits/limit-options.js";
 import { flag, headerName, identifier, list, oneOf, optional, section, text, whole, words } from "../values.js";
 

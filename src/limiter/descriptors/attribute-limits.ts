@@ -1,7 +1,7 @@
 /** The domain `limits` of Envoy's rate limit service: the entries of a descriptor are attributes for the rules of `limits`. */
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../../core/identity.js";
-import type { RequestAttributes } from "../../descriptors/limit-rules.js";
+import type { RequestAttributes } from "../../limit-rules/limit-rules.js";
 import type { Limiter } from "../limiter.js";
 import { bytesOf } from "../limits/limit-options.js";
 import type { LimitsOutcome } from "../limits/limits-alone.js";

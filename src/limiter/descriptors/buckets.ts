@@ -1,9 +1,9 @@
 /** The buckets of descriptor limits on this node, and their names. */
 
 import { createHash } from "node:crypto";
+import type { AppLimits } from "../../core/app-limits.js";
 import { standardProfile } from "../../core/cost.js";
 import { DESCRIPTOR_PREFIX } from "../../core/keys.js";
-import type { AppLimits } from "../../core/limits.js";
 import type { Clock } from "../../shared/clock.js";
 import { createValueTable, type LimitAccounts, type ValueBucket } from "../limits/value-table.js";
 import { type Entry, SECONDS, type Unit } from "./descriptor.js";

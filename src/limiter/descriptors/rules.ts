@@ -1,6 +1,7 @@
 /** Descriptor rules of the configuration, compiled to a tree that matches a descriptor with one lookup per entry. */
+
+import type { OnStoreFailure } from "../../core/app-limits.js";
 import { DESCRIPTOR_PREFIX } from "../../core/keys.js";
-import type { OnStoreFailure } from "../../core/limits.js";
 import type { Entry, Unit } from "./descriptor.js";
 
 export interface DomainRules {

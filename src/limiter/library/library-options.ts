@@ -1,11 +1,12 @@
 /** The options of the library, and their checks, because JavaScript callers have no compiler that checks them. */
+
+import type { OnStoreFailure } from "../../core/app-limits.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { type CostProfile, costProfiles, standardProfile } from "../../core/cost.js";
 import type { LeaseOptions } from "../../core/lease.js";
-import type { OnStoreFailure } from "../../core/limits.js";
 import { isIdentifier } from "../../core/platform.js";
 import { MAX_SHARDS } from "../../core/shard.js";
-import { LONGEST_NAME } from "../../descriptors/limit-rules.js";
+import { LONGEST_NAME } from "../../limit-rules/limit-rules.js";
 import type { Store } from "../../store/store.js";
 import type { LimiterObserver } from "../limiter-contract.js";
 import { type LimitOptions, parseRate } from "../limits/limit-options.js";

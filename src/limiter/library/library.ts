@@ -1,9 +1,9 @@
 /** The limiter as a library: `createLimiter` opens the store and returns a limiter. */
 
 import { hostname } from "node:os";
+import type { AppLimits } from "../../core/app-limits.js";
 import { costProfiles, UNKNOWN_LENGTH } from "../../core/cost.js";
 import { DEFAULT_APP } from "../../core/identity.js";
-import type { AppLimits } from "../../core/limits.js";
 import { createLock } from "../../quota/lock.js";
 import { type ClusterLimits, createQuota, defaultShards } from "../../quota/quota.js";
 import { ShardMismatch } from "../../quota/shard-count.js";

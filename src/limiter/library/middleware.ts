@@ -5,7 +5,7 @@ import { isAcceptedPath, pathOf } from "../../core/path.js";
 import { isPlainPath } from "../../core/platform.js";
 import { gatewayRefusal, limitedRefusal, type Refusal } from "../../core/refusals.js";
 import { ALL_HEADERS, type HeaderOptions, retryAfterSeconds as secondsOf } from "../../core/response-headers.js";
-import type { RequestAttributes } from "../../descriptors/limit-rules.js";
+import type { RequestAttributes } from "../../limit-rules/limit-rules.js";
 import { decisionHeaders } from "../decision-headers.js";
 import type { Decision, Limiter } from "../limiter.js";
 import { declaredLength } from "./library.js";

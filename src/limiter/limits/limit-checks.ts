@@ -1,8 +1,12 @@
 /** Checks requests that have limits besides that of their app: tokens are taken from all limits, or from none. */
 import { createHash } from "node:crypto";
+import type { AppLimits } from "../../core/app-limits.js";
 import { INVALID_ARGUMENT, OK } from "../../core/codes.js";
 import { MISS } from "../../core/lease.js";
-import type { AppLimits } from "../../core/limits.js";
+import { newOutcome, type Outcome } from "../../engine/account.js";
+import { conclude, setPaid } from "../../engine/decide.js";
+import { settleLimit } from "../../engine/settle.js";
+import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
 import {
   findLimits,
   isOverflow,
@@ -15,11 +19,7 @@ import {
   overflowOf,
   type RecentMatches,
   type RequestAttributes,
-} from "../../descriptors/limit-rules.js";
-import { newOutcome, type Outcome } from "../../engine/account.js";
-import { conclude, setPaid } from "../../engine/decide.js";
-import { settleLimit } from "../../engine/settle.js";
-import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
+} from "../../limit-rules/limit-rules.js";
 import type { LimiterAccount } from "../accounts.js";
 import { decisionFrom, limitDecision, paidLimit } from "../decisions.js";
 import type { Decision, LimitDecision } from "../limiter-contract.js";

@@ -1,13 +1,13 @@
 /** Limits on any key, as the configuration and the library state them, and the rules that they become. */
 
 import { parseNetwork } from "../../core/address.js";
+import type { OnStoreFailure } from "../../core/app-limits.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { standardProfile } from "../../core/cost.js";
 import { hostName } from "../../core/host.js";
-import type { OnStoreFailure } from "../../core/limits.js";
 import { canonicalPath, decoded, pathValue } from "../../core/path.js";
-import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../descriptors/limit-rules.js";
-import { type Pattern, parsePattern } from "../../descriptors/pattern.js";
+import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../limit-rules/limit-rules.js";
+import { type Pattern, parsePattern } from "../../limit-rules/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
 export interface LimitOptions {

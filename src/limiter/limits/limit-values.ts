@@ -5,7 +5,7 @@ import { hostName } from "../../core/host.js";
 import { VALUE_PREFIX } from "../../core/keys.js";
 import { pathValue } from "../../core/path.js";
 import { escapeBytes, lowerText } from "../../core/platform.js";
-import { bucketId, type LimitRule } from "../../descriptors/limit-rules.js";
+import { bucketId, type LimitRule } from "../../limit-rules/limit-rules.js";
 import { sha1 } from "./limit-checks.js";
 import { bytesOf } from "./limit-options.js";
 

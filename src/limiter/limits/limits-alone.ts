@@ -1,9 +1,9 @@
 /** The limits of a request without its app, as Envoy's rate limit service decides about them. */
 import { DENIED, INVALID_ARGUMENT, OK } from "../../core/codes.js";
 import { REQUESTS, TOKENS } from "../../core/response-headers.js";
-import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../../descriptors/limit-rules.js";
 import { newOutcome } from "../../engine/account.js";
 import { decisiveOutcome } from "../../engine/together.js";
+import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../../limit-rules/limit-rules.js";
 import type { LimiterAccount } from "../accounts.js";
 import { limitDecision } from "../decisions.js";
 import type { LimitDecision } from "../limiter-contract.js";

@@ -1,5 +1,5 @@
 /** Bounds the values of limits that one data plane uses: a faulty or hostile one must fill neither the store nor this process. */
-import { isOverflow, limitOfBucket } from "../../descriptors/limit-rules.js";
+import { isOverflow, limitOfBucket } from "../../limit-rules/limit-rules.js";
 import { createPlaneBudgets, type PlaneBudgets } from "../../shared/access/plane-budgets.js";
 import type { Clock } from "../../shared/clock.js";
 

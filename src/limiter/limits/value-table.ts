@@ -1,5 +1,5 @@
 /** Buckets for values that requests choose: created on first use, limited in number, released when they are idle. */
-import type { AppLimits } from "../../core/limits.js";
+import type { AppLimits } from "../../core/app-limits.js";
 import type { Clock } from "../../shared/clock.js";
 import type { LimiterAccount } from "../accounts.js";
 

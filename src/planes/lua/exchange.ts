@@ -1,8 +1,8 @@
 /** What exchanges of nginx and Envoy have in common. */
 import type { PlaneRoute } from "../../config/options/plane-options.js";
-import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import type { Account, Outcome } from "../../engine/account.js";
 import { startDecision } from "../../engine/decide.js";
+import type { MatchedLimits } from "../../limit-rules/limit-rules.js";
 
 /**
  * The outcome of the exchange itself is that of its app, until `endLimits`. Its tables are reused, and no field is ever

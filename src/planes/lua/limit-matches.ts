@@ -1,6 +1,7 @@
 /** Finds the limits of a request on a Lua plane. The rules are those of `descriptors`. */
 import { addressGroups, clientNetwork, forwardedAddress, isInNetwork, type Network } from "../../core/address.js";
 import { ANONYMOUS_USER } from "../../core/identity.js";
+import { UPGRADE } from "../../engine/settle.js";
 import {
   type Digest,
   findLimits,
@@ -11,8 +12,7 @@ import {
   overflowOf,
   type RecentMatches,
   type RequestAttributes,
-} from "../../descriptors/limit-rules.js";
-import { UPGRADE } from "../../engine/settle.js";
+} from "../../limit-rules/limit-rules.js";
 import { type Cache, keep, newCache } from "./cache.js";
 
 /** How a host reads a request. */

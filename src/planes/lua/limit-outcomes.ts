@@ -1,11 +1,11 @@
 /** The outcomes of an exchange that has limits besides that of its app. */
 import { INVALID_ARGUMENT, OK } from "../../core/codes.js";
 import { MISS } from "../../core/lease.js";
-import type { LimitRule } from "../../descriptors/limit-rules.js";
 import { type Account, newOutcome, type Outcome } from "../../engine/account.js";
 import { conclude, estimateCost, setPaid } from "../../engine/decide.js";
 import type { NodeState } from "../../engine/node.js";
 import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
+import type { LimitRule } from "../../limit-rules/limit-rules.js";
 import { type AppCounts, count } from "./counts.js";
 import type { PlaneExchange } from "./exchange.js";
 

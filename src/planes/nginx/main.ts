@@ -24,9 +24,9 @@ import { prepareHeaders, readCost, refuse, refuseHead, refuseUnidentified, showD
 import { ngx, type SharedDict } from "./ngx.js";
 import { readOpenFiles } from "./open-files.js";
 import { readClientCertificate } from "./service-tls.js";
-import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
+import { placeSocket } from "./sockets/placing.js";
 import { failedStatus, isSecondTry, wantedProtocols } from "./sockets/request.js";
 import { sockets } from "./sockets/state.js";
 import { nginx } from "./state.js";

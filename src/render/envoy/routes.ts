@@ -1,6 +1,6 @@
 /** Renders routes: host first, then the longest prefix, because Envoy takes the first match. */
 
-import { headerOptions } from "../../config/options/limits.js";
+import { headerOptions } from "../../config/options/limiter.js";
 import { hiddenHeaders } from "../../config/options/planes.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";

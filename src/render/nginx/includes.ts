@@ -1,10 +1,10 @@
 /** The files that an nginx configuration includes: for `http`, for limited locations, and for the status listener. */
 import { isIP } from "node:net";
-import { headerOptions } from "../../config/options/limits.js";
+import { headerOptions } from "../../config/options/limiter.js";
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { OVERFLOW_BUCKETS } from "../../descriptors/limit-rules.js";
+import { OVERFLOW_BUCKETS } from "../../limit-rules/limit-rules.js";
 import { addressOf, hostAndPort, RenderError, type Route } from "../common.js";
 import { dictMegabytes, hiddenHeaders, quoted, resolverAddress } from "./directives.js";
 import { BUNDLE, LOCATION_INCLUDE, OPTIONS, type RenderOptions } from "./options.js";

@@ -1,6 +1,6 @@
 /** Renders routes with `connections`: an upstream for each pod and the include for the route's location. */
 
-import { headerOptions } from "../../config/options/limits.js";
+import { headerOptions } from "../../config/options/limiter.js";
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";

@@ -1,8 +1,8 @@
 /** The metrics of a whole service, for GET /metrics: the primary, its workers, data planes and values from the store. */
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { MetricsOptions } from "../../config/options/service.js";
+import type { BucketLimits } from "../../core/app-limits.js";
 import { VALUE_PREFIX } from "../../core/keys.js";
-import type { BucketLimits } from "../../core/limits.js";
 import { WHOLE_SHARE } from "../../core/shard.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";

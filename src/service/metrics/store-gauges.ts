@@ -1,5 +1,5 @@
 /** Reads balances, nodes and slots from the store for a scrape: in bounded time, at most once per second. */
-import type { BucketLimits } from "../../core/limits.js";
+import type { BucketLimits } from "../../core/app-limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";

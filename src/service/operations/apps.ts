@@ -1,6 +1,7 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
+
+import type { AppLimits } from "../../core/app-limits.js";
 import { COST_BOUNDS } from "../../core/cost.js";
-import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
 import { appLayerOf } from "../metrics/labels.js";

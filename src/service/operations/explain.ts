@@ -1,9 +1,10 @@
 /** Explains in plain sentences why a request was refused and what currently limits an app. */
+
+import type { AppLimits, OnStoreFailure } from "../../core/app-limits.js";
 import { borrowable, lendable } from "../../core/borrow.js";
 import { MICRO } from "../../core/bucket.js";
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
-import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
 import { ownCapacityOf, reserveOf } from "../../core/reserve.js";
 import type { Quota } from "../../quota/quota.js";
 import type { RefusalReport } from "../metrics/app-counters.js";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { nearest } from "../../config/nearest.js";
 import { descriptorLimits } from "../../config/options/service.js";
 import { quoted } from "../../config/problem.js";
-import type { AppLimits } from "../../core/limits.js";
+import type { AppLimits } from "../../core/app-limits.js";
 import { FILL_UP } from "../../limiter/limits/limit-values.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { OperationsContext } from "./context.js";

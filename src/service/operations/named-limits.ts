@@ -1,8 +1,8 @@
 /** Limits that operators can name: those of `limits`, and descriptor limits of `rate_limits` by their label or name. */
-import { limitRules } from "../../config/options/limits.js";
+import { limitRules } from "../../config/options/limiter.js";
 import { descriptorRules } from "../../config/options/service.js";
 import type { Config } from "../../config/schema.js";
-import type { AppLimits } from "../../core/limits.js";
+import type { AppLimits } from "../../core/app-limits.js";
 import { bucketOfRule, isFree } from "../../limiter/descriptors/buckets.js";
 import type { Rule } from "../../limiter/descriptors/rules.js";
 import { bucketOfValue, bucketPrefix, valueOfBucket } from "../../limiter/limits/limit-values.js";

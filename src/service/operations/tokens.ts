@@ -1,7 +1,7 @@
 /** Operations on the tokens of apps: reconcile, borrow, repay. */
 import { randomUUID } from "node:crypto";
+import type { AppLimits } from "../../core/app-limits.js";
 import { OK } from "../../core/codes.js";
-import type { AppLimits } from "../../core/limits.js";
 import type { ReconcileResult } from "../../quota/quota.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { type OperationsContext, unknownApp } from "./context.js";

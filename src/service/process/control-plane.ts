@@ -1,6 +1,6 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
-import { appLimits, bucketLimitsOf, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
+import { appLimits, bucketLimitsOf, clusterOptions, coordinatorOptions } from "../../config/options/limiter.js";
 import {
   accessOptions,
   metricsOptions,

@@ -1,5 +1,5 @@
 /** One gateway process: a limiter with its own leases, the keeper of its slots, the proxy, and the listener for Envoy. */
-import { clusterOptions, headerOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
+import { clusterOptions, headerOptions, identityOptions, limiterOptions } from "../../config/options/limiter.js";
 import { proxyOptions } from "../../config/options/proxy.js";
 import {
   descriptorOptions,
@@ -12,8 +12,8 @@ import type { Config } from "../../config/schema.js";
 import { createEnvoyService } from "../../envoy-service/envoy-service.js";
 import { createDescriptorLimiter } from "../../limiter/descriptors/descriptor-limiter.js";
 import { createLimiter, type LimiterObserver } from "../../limiter/limiter.js";
-import { createRateLimitAdmission } from "../../planes/node/http/admission.js";
 import { createProxy } from "../../planes/node/http/proxy.js";
+import { createRateLimitAdmission } from "../../planes/node/http/request-admission.js";
 import { createTokenSource } from "../../planes/node/identity/token-source.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";

@@ -1,7 +1,7 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
 import { packConfig } from "../../config/equal-apps.js";
 import { createLiveConfig } from "../../config/live/live.js";
-import { storeOptions } from "../../config/options/limits.js";
+import { storeOptions } from "../../config/options/limiter.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";

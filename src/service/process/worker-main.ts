@@ -1,6 +1,6 @@
 /** A worker process: one gateway with its own leases, started and stopped by the primary. */
 import { unpackConfig } from "../../config/equal-apps.js";
-import { storeOptions } from "../../config/options/limits.js";
+import { storeOptions } from "../../config/options/limiter.js";
 import { otelOptions } from "../../config/options/service.js";
 import type { Config } from "../../config/schema.js";
 import { runInBackground, surviveErrors } from "../../shared/background.js";

@@ -1,7 +1,7 @@
 /** Spans of requests through the gateway, exported with OTLP: those that were refused, slow or sampled. */
 import type { Attributes, Span, Tracer } from "@opentelemetry/api";
 import type { OtelOptions } from "../../config/options/service.js";
-import type { Verdict } from "../../planes/node/http/admission.js";
+import type { Verdict } from "../../planes/node/http/request-admission.js";
 import type { RequestSpan, Tracing } from "../../planes/node/http/tracing.js";
 import { printable } from "../../shared/printable.js";
 import { attributesOf, EXPORT_TIMEOUT_MS, httpOptions, loaded, observe, type TelemetryOptions } from "./exporters.js";

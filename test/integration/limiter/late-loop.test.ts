@@ -2,8 +2,8 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { standardProfile } from "../../../src/core/cost.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import { createLimiter, type Decision } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createIpcStore } from "../../../src/store/ipc/ipc-store.js";

@@ -1,8 +1,8 @@
 /** Faults of Redis at the moment of a recall: deadlines are kept, the limit holds, and recalled tokens return afterwards. */
 import { afterEach, describe, expect, it } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { standardProfile } from "../../../src/core/cost.js";
 import { recallChannel } from "../../../src/core/keys.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import { createLimiter, type Limiter } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";

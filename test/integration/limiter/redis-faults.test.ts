@@ -1,8 +1,8 @@
 /** The limiter keeps its deadline and `on_store_failure` when Redis is killed, stopped, slow or out of memory. */
 
 import { afterEach, describe, expect, it } from "vitest";
+import type { AppLimits, OnStoreFailure } from "../../../src/core/app-limits.js";
 import { standardProfile } from "../../../src/core/cost.js";
-import type { AppLimits, OnStoreFailure } from "../../../src/core/limits.js";
 import { createLimiter, type Decision, type Limiter } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";

@@ -1,7 +1,7 @@
 /** After a Redis that was killed, stopped or full for longer than a burst lasts: who stayed within the limit is not refused, who flooded pays. */
 import { afterEach, expect, it } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { standardProfile } from "../../../src/core/cost.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import { createLimiter, type Decision } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { slotLimits } from "../../../src/config/options/slots.js";
 import { connectionEndpoints } from "../../../src/service/control/plane-api/connection-api.js";
-import type { RouteLimits } from "../../../src/slots/limits.js";
+import type { RouteLimits } from "../../../src/slots/route-limits.js";
 import { createRouteSlots, type RouteSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";

@@ -1,8 +1,8 @@
 /** Slot keepers like those of several gateway processes: each has its own client of a real Redis, possibly through a proxy, and can be paused or killed. */
 
 import { systemClock } from "../../../src/shared/clock.js";
-import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
-import type { RouteLimits } from "../../../src/slots/limits.js";
+import type { ConnectionVerdict, SlotHold } from "../../../src/slots/connection-admission.js";
+import type { RouteLimits } from "../../../src/slots/route-limits.js";
 import { createSlotKeeper, newProxyId, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
 import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createRouteSlots, type RouteSlots } from "../../../src/slots/slots.js";

@@ -1,6 +1,6 @@
 /** Gateways on one real Redis: the limit is exact, and open connections keep their slots through outages, restarts and lost replies. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { RouteLimits } from "../../../src/slots/limits.js";
+import type { RouteLimits } from "../../../src/slots/route-limits.js";
 import { createRouteSlots, type Slots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";

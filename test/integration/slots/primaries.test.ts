@@ -1,6 +1,6 @@
 /** Routes on different primaries of a real Redis Cluster: a primary that fails affects only its own routes. */
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/connection-admission.js";
 import { createRouteSlots, type RouteSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";

@@ -1,7 +1,7 @@
 /** Calls to a control listener that goes wrong in every way: one sentence each, with what, where and what to do. */
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../../../src/cli/command.js";
+import { EXIT_NOT_ALLOWED, EXIT_REFUSED, EXIT_UNREACHABLE, Failure } from "../../../src/cli/command.js";
 import { createControlClient } from "../../../src/cli/control/client.js";
 import * as contract from "../../../src/service/operations/contract/contract.js";
 import { freePort } from "../../support/ports.js";
@@ -65,19 +65,19 @@ describe("a reply", () => {
     answerWith(200, { ...samples.connections, total: "many" });
     const { message, exitCode } = await failure();
     expect(message).toMatch(/replied to \/admin\/ratelimit\/connections with 200 and an unexpected reply \(total: /);
-    expect(exitCode).toBe(UNREACHABLE);
+    expect(exitCode).toBe(EXIT_UNREACHABLE);
   });
 
   it("without JSON is reported; redirects are not followed, so the token stays here", async () => {
     standIn.answers.set("GET /admin/ratelimit/connections", (response) => response.end("<html>hello</html>"));
     expect(await failure()).toEqual({
       message: `${standIn.place} replied to /admin/ratelimit/connections with 200 and without JSON; is --url a control listener of tollgate?`,
-      exitCode: UNREACHABLE,
+      exitCode: EXIT_UNREACHABLE,
     });
     standIn.answers.set("GET /admin/ratelimit/connections", (response) => {
       response.writeHead(302, { location: `${standIn.url}/elsewhere` }).end("{}");
     });
-    expect((await failure({ token: "admin-token-0123456789" })).exitCode).toBe(UNREACHABLE);
+    expect((await failure({ token: "admin-token-0123456789" })).exitCode).toBe(EXIT_UNREACHABLE);
     expect(standIn.asked.map(({ path }) => path)).not.toContain("/elsewhere");
   });
 });
@@ -87,7 +87,7 @@ describe("a refusal", () => {
     answerWith(401, { error: "unauthorized", reason: "wrong_token", detail: "the admin token is needed" });
     expect(await failure()).toEqual({
       message: `${standIn.place} requires the admin token; set TOLLGATE_ADMIN_TOKEN, or use --token-file or --config (wrong_token; the admin token is needed)`,
-      exitCode: NOT_ALLOWED,
+      exitCode: EXIT_NOT_ALLOWED,
     });
     expect((await failure({ token: "wrong-wrong-wrong-wrong" })).message).toMatch(
       /rejected the token; it must be control\.admin_token/,
@@ -98,17 +98,17 @@ describe("a refusal", () => {
     answerWith(403, { error: "forbidden", reason: "admin_disabled", detail: "control.admin_token is not configured" });
     expect(await failure()).toEqual({
       message: `${standIn.place} does not allow this: admin_disabled; control.admin_token is not configured`,
-      exitCode: NOT_ALLOWED,
+      exitCode: EXIT_NOT_ALLOWED,
     });
     answerWith(429, { error: "too_many_requests", reason: "failed_logins" });
-    expect((await failure()).exitCode).toBe(NOT_ALLOWED);
+    expect((await failure()).exitCode).toBe(EXIT_NOT_ALLOWED);
   });
 
   it("names the invalid field and lists all problems of a configuration", async () => {
     answerWith(400, { error: "invalid_argument", reason: "must be a whole number", field: "amount" });
     expect(await failure()).toEqual({
       message: `${standIn.place} replied with 400 invalid_argument: must be a whole number, in amount`,
-      exitCode: REFUSED,
+      exitCode: EXIT_REFUSED,
     });
     const problems = [
       { path: "apps.a.burst", value: "0", reason: "must be more" },
@@ -129,25 +129,25 @@ describe("a refusal", () => {
     answerWith(404, { error: "unknown_app", reason, detail: "did you mean video?", field: "app_id" });
     expect(await failure()).toEqual({
       message: `${reason}; did you mean video? (${standIn.place}; tollgate apps lists them)`,
-      exitCode: REFUSED,
+      exitCode: EXIT_REFUSED,
     });
   });
 
   it("reports an unknown endpoint and an unavailable store", async () => {
     expect(await failure({ method: "POST" })).toEqual({
       message: `${standIn.place} has no /admin/ratelimit/connections; is it another version of tollgate, is --url correct?`,
-      exitCode: REFUSED,
+      exitCode: EXIT_REFUSED,
     });
     answerWith(503, { error: "store_unavailable", reason: "timeout" });
     expect(await failure()).toEqual({
       message: `${standIn.place} failed: store_unavailable, timeout; try again`,
-      exitCode: REFUSED,
+      exitCode: EXIT_REFUSED,
     });
   });
 
   it("with an unexpected body counts as unreachable", async () => {
     answerWith(500, { oops: true });
-    expect((await failure()).exitCode).toBe(UNREACHABLE);
+    expect((await failure()).exitCode).toBe(EXIT_UNREACHABLE);
   });
 });
 
@@ -176,14 +176,14 @@ describe("no reply", () => {
     const place = `127.0.0.1:${await freePort()}`;
     expect(await failure({ url: `http://${place}` })).toEqual({
       message: `connection to ${place} refused; is tollgate serve running, is --url correct?`,
-      exitCode: UNREACHABLE,
+      exitCode: EXIT_UNREACHABLE,
     });
   });
 
   it("because the host is unknown", async () => {
     expect(await failure({ url: "http://no-such-host.invalid:9145" })).toEqual({
       message: "unknown host in no-such-host.invalid:9145; is --url correct?",
-      exitCode: UNREACHABLE,
+      exitCode: EXIT_UNREACHABLE,
     });
   });
 
@@ -193,7 +193,7 @@ describe("no reply", () => {
     standIn.answers.set("POST /admin/ratelimit/connections", hang);
     expect(await failure({ timeoutMs: 50 })).toEqual({
       message: `no reply from ${standIn.place} within 50ms; use --timeout to wait longer`,
-      exitCode: UNREACHABLE,
+      exitCode: EXIT_UNREACHABLE,
     });
     expect((await failure({ timeoutMs: 50, method: "POST" })).message).toMatch(
       /; the action may or may not have been performed$/,
@@ -209,7 +209,7 @@ describe("no reply", () => {
     const place = await listen((socket) => socket.end("220 mail.example ESMTP\r\n"));
     expect(await failure({ url: `http://${place}` })).toEqual({
       message: `${place} is not an HTTP server; is --url correct?`,
-      exitCode: UNREACHABLE,
+      exitCode: EXIT_UNREACHABLE,
     });
   });
 
@@ -217,12 +217,12 @@ describe("no reply", () => {
     const place = await listen((socket) => socket.destroy());
     const { message, exitCode } = await failure({ url: `http://${place}` });
     expect(message).toContain(`${place} closed the connection without a reply`);
-    expect(exitCode).toBe(UNREACHABLE);
+    expect(exitCode).toBe(EXIT_UNREACHABLE);
   });
 
   it("because https was requested from a plain HTTP server", async () => {
     const { message, exitCode } = await failure({ url: `https://${standIn.place}` });
     expect(message).toBe(`${standIn.place} does not use TLS; use http:// in --url?`);
-    expect(exitCode).toBe(UNREACHABLE);
+    expect(exitCode).toBe(EXIT_UNREACHABLE);
   });
 });

@@ -7,7 +7,7 @@ import { degradationLines } from "../../../src/cli/degradation.js";
 import { emergencyLines } from "../../../src/cli/emergency.js";
 import { deepLines, readyLines, servingLines } from "../../../src/cli/health.js";
 import { layerLines } from "../../../src/cli/layer.js";
-import { changeLines, limitsLines, usageLines } from "../../../src/cli/limits.js";
+import { changeLines, limitsLines, usageLines } from "../../../src/cli/limit-commands.js";
 import { cutToFit, lengthOf, printed } from "../../../src/cli/printing.js";
 import { reconcileLines } from "../../../src/cli/reconcile.js";
 import { reloadLines } from "../../../src/cli/reload.js";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { packConfig, unpackConfig } from "../../../src/config/equal-apps.js";
 import { loadConfig, readConfig } from "../../../src/config/load.js";
-import { appLimits, clusterOptions, identityOptions, leaseOptions } from "../../../src/config/options/limits.js";
+import { appLimits, clusterOptions, identityOptions, leaseOptions } from "../../../src/config/options/limiter.js";
 import { describeProblem } from "../../../src/config/problem.js";
 import type { Config } from "../../../src/config/schema.js";
 import { configVersion } from "../../../src/config/version.js";

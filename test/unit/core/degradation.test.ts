@@ -1,6 +1,7 @@
 /** Degradation: the level follows the store's latency and errors, rises at once, and falls one step at a time. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import {
   type Degradation,
   degradationLevel,
@@ -15,7 +16,6 @@ import {
   STORE_TIMEOUT,
   withoutStoreAllowance,
 } from "../../../src/core/degradation.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import { limitedApp } from "../../support/simulation.js";
 
 const NOW = 1750000000000;

@@ -1,7 +1,8 @@
 /** Drives the engine by events, without I/O: one node, its accounts, and the messages that it sends. */
+
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { standardProfile } from "../../../src/core/cost.js";
 import { defaultLeaseOptions } from "../../../src/core/lease.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import { type Account, newAccount, newOutcome, type Outcome } from "../../../src/engine/account.js";
 import { DECIDED, decide, decideMiss, MISSED, WAIT } from "../../../src/engine/decide.js";
 import { newEpoch } from "../../../src/engine/epoch.js";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { defaultLeaseOptions, spentTokens } from "../../../src/core/lease.js";
 import { PENDING } from "../../../src/engine/account.js";
 import { newEpoch } from "../../../src/engine/epoch.js";
-import { leaveNode, refit, setEmergency } from "../../../src/engine/limits.js";
+import { leaveNode, refit, setEmergency } from "../../../src/engine/limit-changes.js";
 import { urge } from "../../../src/engine/node.js";
 import { isMessageDue, planMessage } from "../../../src/engine/plan.js";
 import { settleExchange } from "../../../src/engine/settle.js";

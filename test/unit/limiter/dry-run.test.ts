@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { ALL_HEADERS } from "../../../src/core/response-headers.js";
 import { rateLimitHeaders } from "../../../src/limiter/library/middleware.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
-import type { Arrival } from "../../../src/planes/node/http/admission.js";
-import { createRateLimitAdmission } from "../../../src/planes/node/http/admission.js";
+import type { Arrival } from "../../../src/planes/node/http/request-admission.js";
+import { createRateLimitAdmission } from "../../../src/planes/node/http/request-admission.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
 const tiny = { id: "app", guaranteed: 10, burst: 10 };

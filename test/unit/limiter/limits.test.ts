@@ -1,6 +1,6 @@
 /** Limits on any key: matched, taken together, exact over several nodes, bounded in number. Simulated nodes. */
 import { describe, expect, it } from "vitest";
-import type { RequestAttributes } from "../../../src/descriptors/limit-rules.js";
+import type { RequestAttributes } from "../../../src/limit-rules/limit-rules.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { compileLimits, type LimitOptions } from "../../../src/limiter/limits/limit-options.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";

@@ -1,8 +1,8 @@
 /** Transfers of unknown length: tokens are taken before the bytes pass, and the total is exact after the settlement. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { AppLimits, UnknownLength } from "../../../src/core/app-limits.js";
 import { bandwidthProfile, type CostProfile, price, standardProfile, UNKNOWN_LENGTH } from "../../../src/core/cost.js";
-import type { AppLimits, UnknownLength } from "../../../src/core/limits.js";
 import type { Decision, Meter } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 

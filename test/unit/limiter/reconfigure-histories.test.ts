@@ -2,8 +2,8 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { bandwidthProfile, price, standardProfile } from "../../../src/core/cost.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 

@@ -1,6 +1,6 @@
 /** What clients see as remaining, compared with the store's bucket and the lease, over time. */
 import { describe, expect, it } from "vitest";
-import type { AppLimits } from "../../../src/core/limits.js";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { compileLimits } from "../../../src/limiter/limits/limit-options.js";
 import { createRandom } from "../../support/random.js";

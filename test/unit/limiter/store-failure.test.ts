@@ -1,7 +1,7 @@
 /** The store refuses, hangs or is slow: decisions go on by policy, and what was spent meanwhile is charged. */
 
 import { describe, expect, it } from "vitest";
-import type { OnStoreFailure } from "../../../src/core/limits.js";
+import type { OnStoreFailure } from "../../../src/core/app-limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { type Changed, createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 

@@ -1,9 +1,9 @@
 /** Random histories: whatever happens, no time window of an app or of the cluster exceeds burst + rate × time. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { AppLimits } from "../../../src/core/app-limits.js";
 import { BORROW_RATIO } from "../../../src/core/borrow.js";
 import { price, standardProfile } from "../../../src/core/cost.js";
-import type { AppLimits } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { createShareRounds } from "../../../src/quota/share-rounds.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";

@@ -1,5 +1,5 @@
 /** Coordinators on one embedded store with a simulated clock and injectable faults. */
-import type { BucketLimits } from "../../../src/core/limits.js";
+import type { BucketLimits } from "../../../src/core/app-limits.js";
 import { type CreateCoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";

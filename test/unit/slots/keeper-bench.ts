@@ -1,8 +1,8 @@
 /** Slot keepers on one embedded store, with a simulated clock, a network that fails on demand, and processes that can be paused. */
 
 import type { Clock } from "../../../src/shared/clock.js";
-import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
-import type { RouteLimits } from "../../../src/slots/limits.js";
+import type { ConnectionVerdict, SlotHold } from "../../../src/slots/connection-admission.js";
+import type { RouteLimits } from "../../../src/slots/route-limits.js";
 import { createSlotKeeper, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
 import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createRouteSlots, type RouteSlots, type Slots } from "../../../src/slots/slots.js";

@@ -1,6 +1,6 @@
 /** Connections of an app on a dry run: decided and counted as usual, and never refused or closed. */
 import { describe, expect, it } from "vitest";
-import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/connection-admission.js";
 import { createKeeperBench, LEASE_MS, limits } from "./keeper-bench.js";
 
 const PODS = ["pod-1"];

@@ -1,7 +1,7 @@
 /** Pauses, outages, lost replies and lost store state: open connections keep their slots, and no slot leaks. */
 import { describe, expect, it } from "vitest";
-import type { ConnectionVerdict } from "../../../src/slots/admission.js";
-import type { OnStoreFailure } from "../../../src/slots/limits.js";
+import type { ConnectionVerdict } from "../../../src/slots/connection-admission.js";
+import type { OnStoreFailure } from "../../../src/slots/route-limits.js";
 import { createKeeperBench, LEASE_MS, limits, type Process } from "./keeper-bench.js";
 
 const reasonOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body).reason;

@@ -1,6 +1,6 @@
 /** Several routes of one process: each has its own limits, leases and contact with the store. */
 import { describe, expect, it } from "vitest";
-import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/connection-admission.js";
 import { createRouteSlots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";

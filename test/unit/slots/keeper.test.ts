@@ -1,6 +1,6 @@
 /** A slot keeper in normal operation: slots are taken, renewed and released with few calls. */
 import { describe, expect, it } from "vitest";
-import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/connection-admission.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
 const bodyOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);

@@ -2,8 +2,8 @@
 import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { type GatewayError, isLiftedByDryRun } from "../../../core/refusals.js";
 import { knownNodes } from "../../../engine/node.js";
-import { candidatePods, NO_CONNECTIONS, newSlotAdmission } from "../../../engine/slots/admission.js";
 import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
+import { candidatePods, NO_CONNECTIONS, newSlotAdmission } from "../../../engine/slots/slot-admission.js";
 import { placeWithoutStore, refusalWithoutStore } from "../../../engine/slots/without-store.js";
 import { nowMs } from "../../lua/host.js";
 import { firstNode, worker } from "../../lua/http/state.js";

@@ -1,9 +1,9 @@
 /** Upgraded connections of all workers: the main thread takes, renews and releases their slots. */
 import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
-import { releaseOnAll } from "../../../engine/slots/admission.js";
 import { UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
 import { allHeld, appendHeld, type HeldList, newHeldList, removeHeld } from "../../../engine/slots/held.js";
 import { beatMs, endSlot, newKeeperState, type SlotEvents, slotBeat } from "../../../engine/slots/keeper.js";
+import { releaseOnAll } from "../../../engine/slots/slot-admission.js";
 import { type AdmissionTimes, countSlot, newSlotCounters } from "../../../engine/slots/without-store.js";
 import { nowMs, running } from "../../lua/host.js";
 import { worker } from "../../lua/http/state.js";

@@ -2,11 +2,11 @@
 import { OK } from "../../../core/codes.js";
 import { MISS } from "../../../core/lease.js";
 import { storedNumber, wholeText } from "../../../core/platform.js";
-import { limitOfBucket } from "../../../descriptors/limit-rules.js";
 import { newOutcome, type Outcome, type Waiter } from "../../../engine/account.js";
 import { conclude, DECIDED_SYNC, decideMiss, WAIT as HAS_TO_WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
+import { limitOfBucket } from "../../../limit-rules/limit-rules.js";
 import { nowMs } from "../../lua/host.js";
 import { giveBackPaid } from "../../lua/http/limiter.js";
 import { balanceKey, type PlaneAccount, worker } from "../../lua/http/state.js";
@@ -34,7 +34,7 @@ interface GroupWaiter extends Waiter {
 
 const waiting: { groups: Group[]; watches: boolean } = { groups: [], watches: false };
 
-/** Waiters whose tokens are scarce ask again, and deadlines are checked, this often. */
+/** Waiters that were granted too little ask again, and deadlines are checked, this often. */
 const WATCH_MS = 2;
 
 /** The account of an app, or of a value that some worker has used. */

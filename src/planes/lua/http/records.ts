@@ -22,7 +22,7 @@ const LEASE = [
   "refusedCost",
 ];
 const REPORTED = ["reportedSpent", "reportedReturned"];
-const REPLIED = ["remaining", "limit", "repliedAt", "scarceAt"];
+const REPLIED = ["remaining", "limit", "repliedAt", "shortAt"];
 const LEVEL_OF_BUCKET = ["rate", "refillsFrom", "elsewhere"];
 const NODE = ["epoch", "seq", "failuresInARow", "failures", "syncs", "retryAt", "lastContact", "liveNodes"];
 const LEVEL = ["level", "calmSince", "pinnedLevel", "pinnedUntil"];
@@ -65,7 +65,7 @@ export function saveAccount(account: PlaneAccount): void {
   parts.push(flag(sync.firstOnly));
   addFields(parts, sync, REPLIED);
   parts.push(flag(sync.unanswered));
-  parts.push(sync.scarceCode);
+  parts.push(sync.shortCode);
   parts.push(flag(sync.plentiful));
   parts.push(flag(account.finalReport !== undefined));
   addFields(parts, sync, LEVEL_OF_BUCKET);
@@ -108,7 +108,7 @@ export function readAccount(account: PlaneAccount): void {
   at = readFields(parts, at + 1, sync, REPLIED);
   // Older records may end here.
   sync.unanswered = parts[at] === "1";
-  sync.scarceCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
+  sync.shortCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
   sync.plentiful = parts[at + 2] !== "0";
   account.finalReport = parts[at + 3] === "1" ? finalReportOf(account) : undefined;
   if (parts[at + 4] === undefined)

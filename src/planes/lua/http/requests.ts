@@ -2,7 +2,7 @@
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { INVALID_COST } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
-import { newMatched } from "../../../descriptors/limit-rules.js";
+import { newMatched } from "../../../limit-rules/limit-rules.js";
 import { countDecisionTime, decisionWeight } from "../decision-times.js";
 import { noRoute } from "../exchange.js";
 import { identifiedApp, isKnownUser } from "../identity.js";

@@ -1,11 +1,11 @@
 /** Starts a Lua plane: in each Lua state, from the options and from what is left in shared memory by an earlier one. */
 import type { PlaneOptions } from "../../../config/options/plane-options.js";
-import type { AppLimits } from "../../../core/limits.js";
+import type { AppLimits } from "../../../core/app-limits.js";
 import { splitText } from "../../../core/platform.js";
-import { overflowId } from "../../../descriptors/limit-rules.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import type { Host } from "../../../engine/host.js";
 import { activate } from "../../../engine/node.js";
+import { overflowId } from "../../../limit-rules/limit-rules.js";
 import { nowMs, running } from "../host.js";
 import { luaMath, luaTable } from "../library.js";
 import { type AttributeReader, limitRules, prepareLimits } from "../limit-matches.js";

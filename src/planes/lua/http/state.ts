@@ -1,7 +1,7 @@
 /** The state of one worker of a Lua plane, including its copies of the records that all workers share. */
 
 import type { PlaneOptions } from "../../../config/options/plane-options.js";
-import type { AppLimits } from "../../../core/limits.js";
+import type { AppLimits } from "../../../core/app-limits.js";
 import { wholeText } from "../../../core/platform.js";
 import { shardOf } from "../../../core/shard.js";
 import { type Account, newAccount } from "../../../engine/account.js";

@@ -1,5 +1,5 @@
 /** Sends syncs: to each shard one at a time for the whole proxy, by whichever worker has a reason. */
-import { isScarce } from "../../../engine/account.js";
+import { isShort } from "../../../engine/account.js";
 import { lastsUntilNextSync } from "../../../engine/decide.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import type { ServiceReply } from "../../../engine/host.js";
@@ -25,7 +25,7 @@ export function wake(account: PlaneAccount): void {
   urge(node, account);
   if (node.soon || node.syncing || lastsUntilNextSync(node, account)) return;
   const now = nowMs();
-  if (now < node.retryAt || isScarce(account, now)) return;
+  if (now < node.retryAt || isShort(account, now)) return;
   syncSoon(node);
 }
 
@@ -37,7 +37,7 @@ function syncSoon(node: PlaneNode): void {
   });
 }
 
-/** Starts a sync for accounts with waiters, unless their tokens are scarce. */
+/** Starts a sync for accounts with waiters, unless the store has just granted them too little. */
 export function wakeWaiting(): void {
   for (const node of worker.nodes) {
     for (const account of node.urgent) if (account.waitingCost > 0) wake(account);
@@ -89,7 +89,7 @@ function syncOnce(this: void, node: PlaneNode): void {
 function isUrgent(node: PlaneNode): boolean {
   const now = nowMs();
   for (const account of node.urgent) {
-    if (!isScarce(account, now) && !lastsUntilNextSync(node, account)) return true;
+    if (!isShort(account, now) && !lastsUntilNextSync(node, account)) return true;
   }
   return false;
 }

@@ -1,7 +1,7 @@
 /** Releases idle values of limits: one worker looks at some of the list in turn, sooner if there is little room. */
 import { splitText, storedNumber } from "../../../core/platform.js";
-import { limitOfBucket } from "../../../descriptors/limit-rules.js";
 import { urge } from "../../../engine/node.js";
+import { limitOfBucket } from "../../../limit-rules/limit-rules.js";
 import { luaString } from "../library.js";
 import { ruleOfName } from "../limit-matches.js";
 import { balanceKey, type PlaneAccount, worker } from "./state.js";

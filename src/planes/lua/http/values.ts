@@ -3,11 +3,11 @@
  * number is limited. An idle value is released: its tokens are returned, then its entries are deleted.
  */
 
+import type { AppLimits } from "../../../core/app-limits.js";
 import { standardProfile } from "../../../core/cost.js";
-import type { AppLimits } from "../../../core/limits.js";
 import { cutText } from "../../../core/platform.js";
-import { isOverflow, type LimitRule, limitOfBucket, overflowId } from "../../../descriptors/limit-rules.js";
 import { activate } from "../../../engine/node.js";
+import { isOverflow, type LimitRule, limitOfBucket, overflowId } from "../../../limit-rules/limit-rules.js";
 import { newCounts } from "../counts.js";
 import { nowMs } from "../host.js";
 import { luaString } from "../library.js";

@@ -7,7 +7,7 @@ import {
   STATE_LOST,
   slotAcquired,
   WAIT,
-} from "../../../engine/slots/admission.js";
+} from "../../../engine/slots/slot-admission.js";
 import { nowMs, running } from "../host.js";
 import { luaString } from "../library.js";
 import type { SlotReply } from "../slot-messages.js";

@@ -1,9 +1,9 @@
 /** The end of an upgraded connection: its slot is released once, and its actual cost is settled. */
 import { INVALID_COST } from "../../../core/cost.js";
 import { storedNumber } from "../../../core/platform.js";
-import { releaseOnAll } from "../../../engine/slots/admission.js";
 import { removeHeld } from "../../../engine/slots/held.js";
 import { endSlot } from "../../../engine/slots/keeper.js";
+import { releaseOnAll } from "../../../engine/slots/slot-admission.js";
 import type { Exchange } from "../../lua/http/exchanges.js";
 import { settle } from "../../lua/http/limiter.js";
 import { podFailed, podSucceeded } from "../../lua/sockets/pods.js";

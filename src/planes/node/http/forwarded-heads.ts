@@ -1,6 +1,6 @@
 /** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
 import { INVALID_COST, reportedCost } from "../../../core/cost.js";
-import type { Connection } from "../upgrade/connections.js";
+import type { Connection } from "./client-connections.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
 

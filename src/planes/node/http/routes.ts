@@ -2,7 +2,7 @@
 import type { Route } from "../../../config/options/proxy.js";
 import { hostName } from "../../../core/host.js";
 import { canonicalPath, withSlashes } from "../../../core/path.js";
-import { coversPath } from "../../../descriptors/pattern.js";
+import { coversPath } from "../../../limit-rules/pattern.js";
 
 interface Entry<T> {
   path: string;

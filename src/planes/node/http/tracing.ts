@@ -1,5 +1,5 @@
 /** What the proxy needs to trace requests. The service implements it. */
-import type { Arrival, Verdict } from "./admission.js";
+import type { Arrival, Verdict } from "./request-admission.js";
 
 export interface Tracing {
   /** Milliseconds, for `decided`. */

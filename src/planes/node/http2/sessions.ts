@@ -7,8 +7,8 @@ import {
 } from "node:http2";
 import type { Socket } from "node:net";
 import { setIdleRule } from "../../../shared/connection-limits.js";
+import { type Connection, connectionOn, streamConnection } from "../http/client-connections.js";
 import type { OptionsInForce, Shared } from "../options.js";
-import { type Connection, connectionOn, streamConnection } from "../upgrade/connections.js";
 import { StreamRequest, StreamResponse, StreamSocket } from "./stream.js";
 
 export interface SessionsOptions {

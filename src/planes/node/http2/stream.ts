@@ -1,7 +1,7 @@
 /** Makes an HTTP/2 stream look like an HTTP/1.1 connection with one request and its response. */
 import { constants, type ServerHttp2Stream } from "node:http2";
+import type { ClientSocket } from "../http/client-connections.js";
 import type { ClientRequest, ClientResponse } from "../http/client-messages.js";
-import type { ClientSocket } from "../upgrade/connections.js";
 import { pairsOf, readStreamHead, type StreamHead, streamHeaders } from "./stream-head.js";
 
 export class StreamRequest implements ClientRequest {

@@ -1,7 +1,7 @@
 /** The public keys of JSON Web Tokens: read from a file or URL, and again at an interval. Keys that were read stay in use. */
 import { readFile } from "node:fs/promises";
 import { createLocalJWKSet, type JSONWebKeySet, type JWTVerifyGetKey } from "jose";
-import type { TokenOptions } from "../../../config/options/limits.js";
+import type { TokenOptions } from "../../../config/options/limiter.js";
 import { type Clock, systemClock } from "../../../shared/clock.js";
 import { parseKeySet } from "../../../shared/key-set.js";
 import type { Log } from "../../../shared/log.js";

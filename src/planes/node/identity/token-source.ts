@@ -1,6 +1,6 @@
 /** The verifier of tokens across changes of the configuration: keys are read again only if their source changes. */
 import { isDeepStrictEqual } from "node:util";
-import type { TokenOptions } from "../../../config/options/limits.js";
+import type { TokenOptions } from "../../../config/options/limiter.js";
 import type { Log } from "../../../shared/log.js";
 import { createTokenKeys, type TokenKeys } from "./token-keys.js";
 import { createTokenVerifier, type TokenVerifier } from "./tokens.js";

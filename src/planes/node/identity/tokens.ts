@@ -1,7 +1,7 @@
 /** Verifies the JSON Web Tokens of requests, and remembers those that are valid. */
 import { createHash } from "node:crypto";
 import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from "jose";
-import type { TokenOptions } from "../../../config/options/limits.js";
+import type { TokenOptions } from "../../../config/options/limiter.js";
 import { INVALID_TOKEN, OK, TOKEN_KEYS_UNAVAILABLE } from "../../../core/codes.js";
 import { isIdentifier } from "../../../core/platform.js";
 import type { TokenKeys } from "./token-keys.js";

@@ -2,9 +2,9 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { connect as tlsConnect } from "node:tls";
+import { ignore } from "../http/client-connections.js";
 import type { Failure } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
-import { ignore } from "./connections.js";
 
 export interface UpgradeCall {
   target: Pick<Target, "origin" | "tls">;

@@ -2,11 +2,11 @@
 import type { Socket } from "node:net";
 import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import type { Decision, Transfer } from "../../../limiter/limiter.js";
-import type { SlotHold } from "../../../slots/admission.js";
-import type { Admission, TransferMeter, Verdict } from "../http/admission.js";
+import type { SlotHold } from "../../../slots/connection-admission.js";
+import { ignore } from "../http/client-connections.js";
+import type { Admission, TransferMeter, Verdict } from "../http/request-admission.js";
 import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
-import { ignore } from "./connections.js";
 import type { HangUp } from "./dial.js";
 import { closeFrame, FrameTracker, GOING_AWAY, POLICY_VIOLATION, TRY_AGAIN_LATER } from "./frames.js";
 import { ClientPings } from "./pings.js";

@@ -3,10 +3,10 @@ import { IncomingMessage } from "node:http";
 import { clientNetwork, forwardedAddress } from "../../../core/address.js";
 import type { GatewayError } from "../../../core/refusals.js";
 import type { AddressMatcher } from "../../../shared/addresses.js";
+import type { Connection } from "../http/client-connections.js";
 import type { ClientRequest } from "../http/client-messages.js";
 import type { RequestHead } from "../http/request-head.js";
 import type { ConnectionRules } from "../options.js";
-import type { Connection } from "./connections.js";
 
 /** An upgrade that its route accepts. */
 export interface WantedUpgrade {

@@ -1,10 +1,10 @@
 /** The connection API for data planes: acquires, renews and releases slots with the limits of this service. */
 import { UNKNOWN_APP } from "../../../core/codes.js";
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
-import { NO_POD } from "../../../engine/slots/admission.js";
+import { NO_POD } from "../../../engine/slots/slot-admission.js";
 import { type PlaneBudgets, unboundedPlanes } from "../../../shared/access/plane-budgets.js";
-import type { RouteLimits } from "../../../slots/limits.js";
 import { type CountedRoute, countRoutes } from "../../../slots/route-counts.js";
+import type { RouteLimits } from "../../../slots/route-limits.js";
 import type { PodStatus } from "../../../slots/route-targets.js";
 import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
 import type { RouteSlots } from "../../../slots/slots.js";

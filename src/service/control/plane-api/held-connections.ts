@@ -2,8 +2,8 @@
 import type * as z from "zod";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import { mapConcurrently } from "../../../shared/concurrently.js";
-import type { RouteLimits } from "../../../slots/limits.js";
 import { onEachRoute } from "../../../slots/route-counts.js";
+import type { RouteLimits } from "../../../slots/route-limits.js";
 import type { RouteSlots, SlotName, Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
 import { badField } from "../../operations/endpoint.js";

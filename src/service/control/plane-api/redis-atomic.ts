@@ -14,7 +14,7 @@ import { SLOT_SUCCESS } from "../../../core/codes.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
 import { isIdentifier } from "../../../core/platform.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
-import type { RouteLimits } from "../../../slots/limits.js";
+import type { RouteLimits } from "../../../slots/route-limits.js";
 import type { RouteSlots, Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
 import { badField } from "../../operations/endpoint.js";

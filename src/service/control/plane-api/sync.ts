@@ -1,4 +1,6 @@
 /** Answers sync messages of data planes: records what they spent and grants what they need. */
+
+import type { BucketLimits } from "../../../core/app-limits.js";
 import { MAX_TOKENS } from "../../../core/bucket.js";
 import { OK, QUOTA_EXHAUSTED, UNKNOWN_APP } from "../../../core/codes.js";
 import {
@@ -11,7 +13,6 @@ import {
 } from "../../../core/degradation.js";
 import { emergencyRatio } from "../../../core/emergency.js";
 import { isLimitBucket, nodeInEpoch } from "../../../core/keys.js";
-import type { BucketLimits } from "../../../core/limits.js";
 import { shardOf } from "../../../core/shard.js";
 import { planeValues } from "../../../limiter/limits/plane-values.js";
 import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Verdict } from "../../../../src/planes/node/http/admission.js";
+import type { Verdict } from "../../../../src/planes/node/http/request-admission.js";
 import { startBackend, startRawBackend } from "../../../support/http-backend.js";
 import { bodyOf, fetchReply, json, open, openRaw, statusOf } from "../../../support/http-client.js";
 import { admitted, createCleanup, startProxy } from "../../../support/http-proxy.js";

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { TokenOptions } from "../../../../src/config/options/limits.js";
+import type { TokenOptions } from "../../../../src/config/options/limiter.js";
 import { createTokenKeys, type TokenKeys } from "../../../../src/planes/node/identity/token-keys.js";
 import { createTokenVerifier } from "../../../../src/planes/node/identity/tokens.js";
 import { createDrivenClock } from "../../../../src/simulate/driven-clock.js";

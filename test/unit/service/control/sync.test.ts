@@ -1,7 +1,7 @@
 /** What the service replies to data planes: the degradation level, and tokens for values of limits. */
 import { expect, it } from "vitest";
 import { readConfig } from "../../../../src/config/load.js";
-import { bucketLimitsOf } from "../../../../src/config/options/limits.js";
+import { bucketLimitsOf } from "../../../../src/config/options/limiter.js";
 import { createQuota, type ShardQuota } from "../../../../src/quota/quota.js";
 import { createSyncHandler } from "../../../../src/service/control/plane-api/sync.js";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";

@@ -1,5 +1,5 @@
 /** Decisions, a limiter stub and a service for the tests of metrics. */
-import type { BucketLimits } from "../../../../src/core/limits.js";
+import type { BucketLimits } from "../../../../src/core/app-limits.js";
 import type { Decision, LimiterStats } from "../../../../src/limiter/limiter.js";
 import {
   createServiceMetrics,

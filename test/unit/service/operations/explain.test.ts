@@ -1,7 +1,7 @@
 /** Every refusal is explained in plain sentences. */
 import { describe, expect, it } from "vitest";
+import type { BucketLimits } from "../../../../src/core/app-limits.js";
 import * as codes from "../../../../src/core/codes.js";
-import type { BucketLimits } from "../../../../src/core/limits.js";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { layerOf } from "../../../../src/service/metrics/labels.js";
 import {

@@ -1,7 +1,7 @@
 /** `tollgate usage`, `tollgate reset` and `tollgate top-up`: limits of `limits` and the buckets of their values. */
 import * as contract from "../service/operations/contract/contract.js";
 import { countCells, WOULD_REFUSE } from "./apps.js";
-import { FINE } from "./command.js";
+import { EXIT_OK } from "./command.js";
 import { type Answer, expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
 import { ago, counted, percentOf, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
@@ -17,7 +17,12 @@ export function showUsage(
   lines: (reply: contract.LimitUsageReply, columns: number) => string[],
 ): Promise<Answer> {
   const query = value === undefined ? "" : `?value=${encodeURIComponent(value)}`;
-  return show(call, { path: `${pathOf(call.words[0])}${query}`, reply: contract.limitUsageReply }, lines, () => FINE);
+  return show(
+    call,
+    { path: `${pathOf(call.words[0])}${query}`, reply: contract.limitUsageReply },
+    lines,
+    () => EXIT_OK,
+  );
 }
 
 export const usage = operatorCommand({
@@ -117,7 +122,7 @@ Fills the bucket that a limit has for the value. Nodes that refuse its requests 
 Examples:
   tollgate reset logins 192.0.2.7 --reason "support ticket"
 `,
-  isOrder: true,
+  isMutating: true,
   words: ["LIMIT", "VALUE"],
   run(call) {
     const body = { value: call.words[1]!, ...call.signature };
@@ -139,7 +144,7 @@ Adds tokens to the bucket that a limit has for the value, up to its burst. Token
 Examples:
   tollgate top-up per-user ann 50
 `,
-  isOrder: true,
+  isMutating: true,
   words: ["LIMIT", "VALUE", "AMOUNT"],
   run(call) {
     const amount = readWhole("AMOUNT", call.words[2]!, { least: 1, most: MAX_AMOUNT });

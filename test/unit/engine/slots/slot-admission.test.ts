@@ -1,6 +1,15 @@
 /** Admission of connections by the slot engine: when the store is asked, what its reply means, and decisions without it. */
 import { describe, expect, it } from "vitest";
 import { renewalMs } from "../../../../src/core/slot-lease.js";
+import { ANSWERED, BUSY, FAILED, NOT_CONFIGURED, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
+import { newKeeperState, requestRecovery } from "../../../../src/engine/slots/keeper.js";
+import {
+  newReleaseQueue,
+  queueRelease,
+  releasesAnswered,
+  releasesLeft,
+  takeReleases,
+} from "../../../../src/engine/slots/releases.js";
 import {
   ACQUIRE,
   admissionWaitMs,
@@ -13,16 +22,7 @@ import {
   UNCERTAIN,
   WAIT,
   WITHOUT_STORE,
-} from "../../../../src/engine/slots/admission.js";
-import { ANSWERED, BUSY, FAILED, NOT_CONFIGURED, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
-import { newKeeperState, requestRecovery } from "../../../../src/engine/slots/keeper.js";
-import {
-  newReleaseQueue,
-  queueRelease,
-  releasesAnswered,
-  releasesLeft,
-  takeReleases,
-} from "../../../../src/engine/slots/releases.js";
+} from "../../../../src/engine/slots/slot-admission.js";
 import {
   newSlotCounters,
   placeWithoutStore,

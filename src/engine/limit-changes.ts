@@ -2,7 +2,7 @@
 import { QUOTA_EXHAUSTED } from "../core/codes.js";
 import { emergencyRatio } from "../core/emergency.js";
 import { cutLease, returnAll } from "../core/lease.js";
-import { type Account, notScarceAt } from "./account.js";
+import { type Account, notShortAt } from "./account.js";
 import { type NodeState, urge } from "./node.js";
 import { changeLimit } from "./remaining.js";
 
@@ -23,9 +23,9 @@ export function refit(node: NodeState, account: Account, now: number): void {
   lease.refusedUntil = 0;
   sync.firstOnly = false;
   sync.refusedAll = false;
-  sync.scarceAt = notScarceAt(now);
+  sync.shortAt = notShortAt(now);
   sync.retryAt = 0;
-  sync.scarceCode = QUOTA_EXHAUSTED;
+  sync.shortCode = QUOTA_EXHAUSTED;
   for (const waiter of account.waiters) {
     // A reply that is on its way was made for the old limits: it does not count for this waiter.
     waiter.inMessage = false;

@@ -1,7 +1,7 @@
 /** Connection limits of the configured routes. */
 import { expect, it } from "vitest";
 import { routeLimits, slotLimits } from "../../../src/config/options/slots.js";
-import { roomier } from "../../../src/slots/limits.js";
+import { roomier } from "../../../src/slots/route-limits.js";
 
 const configured = {
   ...{ max_per_pod: 2, max_total: 10, max_per_app: 0, rate_per_second: 2.5, lease_s: 30 },

@@ -4,14 +4,14 @@ import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { connectionRefusal, connectionRetryAfter, isLiftedByDryRun } from "../../../core/refusals.js";
 import { DRY_RUN_HEADER, dryRunText } from "../../../core/response-headers.js";
 import { knownNodes } from "../../../engine/node.js";
+import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
+import { appendHeld } from "../../../engine/slots/held.js";
 import {
   candidatePods,
   NO_CONNECTIONS,
   newSlotAdmission,
   type SlotAdmission,
-} from "../../../engine/slots/admission.js";
-import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
-import { appendHeld } from "../../../engine/slots/held.js";
+} from "../../../engine/slots/slot-admission.js";
 import {
   type PlacementWithoutStore,
   placeWithoutStore,

@@ -1,13 +1,14 @@
 /** Maps the configuration to the options of the limiter, the quota, the coordinator and the identity check. */
+
+import type { AppLimits } from "../../core/app-limits.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import type { CostProfile } from "../../core/cost.js";
 import { hostName } from "../../core/host.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
-import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
-import { type LimitRule, type LimitRules, limitOfBucket } from "../../descriptors/limit-rules.js";
-import type { LimitOptions } from "../../limiter/limiter.js";
+import { type LimitRule, type LimitRules, limitOfBucket } from "../../limit-rules/limit-rules.js";
+import type { LimiterSettings } from "../../limiter/limiter.js";
 import { compileLimits } from "../../limiter/limits/limit-options.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
@@ -89,7 +90,7 @@ export function leaseOptions({ lease }: Config): LeaseOptions {
   return options;
 }
 
-export function limiterOptions(config: Config): Omit<LimitOptions, "target"> {
+export function limiterOptions(config: Config): Omit<LimiterSettings, "target"> {
   return {
     apps: appLimits(config),
     unknownApps: config.unknown_apps,

@@ -1,6 +1,6 @@
 /** Which limits a path has, in all its spellings, and the value that it is counted under. */
 import { describe, expect, it } from "vitest";
-import { matchLimits } from "../../../src/descriptors/limit-rules.js";
+import { matchLimits } from "../../../src/limit-rules/limit-rules.js";
 import { compileLimits, type LimitOptions } from "../../../src/limiter/limits/limit-options.js";
 
 /** The ids of the buckets, without the name of the limit. */

@@ -4,8 +4,8 @@ import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { type AddressMatcher, networkOf, plainAddress } from "../../../shared/addresses.js";
 import { setIdleRule } from "../../../shared/connection-limits.js";
 import { lingerOnClose } from "../../../shared/linger.js";
-import { sendAndClose } from "../http/responses.js";
 import type { OptionsInForce } from "../options.js";
+import { sendAndClose } from "./responses.js";
 
 /** An exchange or an upgrade on a connection. */
 export interface Running {

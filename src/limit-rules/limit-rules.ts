@@ -1,9 +1,9 @@
 /** Limits on any key: finds the limits that apply to a request, and the bucket of each. */
 import { addressGroups, isInNetwork, type Network, networkText } from "../core/address.js";
+import type { AppLimits } from "../core/app-limits.js";
 import type { CostProfile } from "../core/cost.js";
 import { hostName } from "../core/host.js";
 import { VALUE_PREFIX } from "../core/keys.js";
-import type { AppLimits } from "../core/limits.js";
 import { withoutLastSlash } from "../core/path.js";
 import { cutText, escapeBytes, findText, hasControls, hasPrefix, lowerText } from "../core/platform.js";
 import { type FoundPaths, findPaths, NOTHING } from "./found-paths.js";
