@@ -39,7 +39,7 @@ identity: { trusted_hops: ["127.0.0.0/8"] }
 envoy: { listen: "${listen}" }
 apps:
   default: { guaranteed: 1000, burst: 1000, ${BY_REQUEST} }
-  three: { guaranteed: 0.001, burst: 3, ${BY_REQUEST} }
+  three: { guaranteed: 0.001, burst: 3, on_store_failure: closed, ${BY_REQUEST} }
   none-left: { guaranteed: 0.001, burst: 1, ${BY_REQUEST} }
 `;
       // Only the service has routes: a gateway listens for clients then, which the test waits for.
@@ -51,7 +51,7 @@ apps:
       const out = join(folder, "out");
       renderCommand.run(["envoy", "--fragment", "--mode", mode, "--config", file, "--out", out, "--service", control]);
       envoy = await startForeignEnvoy({ shop: shop.port, pages: pages.port }, out);
-    }, 60_000);
+    });
 
     afterAll(async () => {
       await envoy?.stop();
@@ -64,6 +64,12 @@ apps:
     const get = (path: string, headers: Record<string, string> = {}) =>
       fetch(`${envoy.url}${path}`, { headers, redirect: "manual" });
 
+    /** On a busy machine the store can seem slow: then a request gets 503 and is repeated. */
+    async function statusOf(path: string, app: string): Promise<number> {
+      const { status } = await get(path, { "x-app-id": app });
+      return status === 503 ? statusOf(path, app) : status;
+    }
+
     it("keeps their routes, clusters and headers", async () => {
       const [first, second, third] = await Promise.all([get("/shop/a"), get("/b"), get("/old")]);
       expect([await first.text(), await second.text(), third.status]).toEqual(["shop /a", "page /b", 301]);
@@ -73,7 +79,7 @@ apps:
     it("enforces one limit across all their routes", async () => {
       const statuses: number[] = [];
       for (const path of ["/shop/a", "/b", "/shop/c", "/d", "/shop/e"]) {
-        statuses.push((await get(path, { "x-app-id": "three" })).status);
+        statuses.push(await statusOf(path, "three"));
       }
       expect(statuses).toEqual([200, 200, 200, 429, 429]);
       expect((await get("/b")).status).toBe(200);

@@ -31,7 +31,7 @@ apps:
     backend = await startBackend((_request, response) => response.end());
     const apps = `  restarted: { guaranteed: ${RATE}, burst: ${BURST}, on_store_failure: closed, profile: { based_on: iops, bandwidth: 0 } }\n`;
     service = await startGateway(`node_id: service\nworkers: 1\n${configuration("changed")}${apps}`);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await service?.stop();

@@ -31,7 +31,7 @@ apps:
     service = await startGateway(`node_id: service\nworkers: 1\n${yaml}`);
     const services = [service.controlUrl.replace("http://", "")];
     envoy = await startEnvoy(yaml, { services, mode: "module", node: "envoy-0" });
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await envoy?.stop();

@@ -45,7 +45,7 @@ apps:
   metered: { guaranteed: 1000, burst: 1000, profile: standard }
 `;
     service = await startGateway(`node_id: service\nworkers: 1\n${yaml}`);
-  }, 60_000);
+  });
 
   afterEach(() => envoy?.stop());
 

@@ -52,7 +52,7 @@ apps:
     const services = [service.controlUrl.replace("http://", "")];
     envoy = await startEnvoy(yaml, { services, mode: "module", node: "envoy-0", edit: breakable });
     await waitFor("the first decision", async () => (await ask()).status === 200);
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await envoy?.stop();

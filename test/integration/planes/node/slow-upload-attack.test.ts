@@ -30,11 +30,12 @@ it("520 chunked uploads of one byte at a time are refused or aborted, within bud
       socket.write("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     }
     const isRefused = (status: number) => [...replies.values()].filter((reply) => statusOf(reply) === status).length;
-    // 256 of one address may run at a time.
-    await waitFor("the refusals", () => isRefused(429) > 0);
+    const refusals = () => isRefused(408) + isRefused(429);
+    // 256 of one address may run at a time. On a busy machine the first ones are aborted before there are as many.
+    await waitFor("the first refusals", () => refusals() > 0);
     // Another client is served while the others upload, and when they were aborted.
     expect((await fetch(`${service.gateway.url}/`)).status).toBe(200);
-    await waitFor("the end of the uploads", () => isRefused(408) + isRefused(429) === 520);
+    await waitFor("the end of the uploads", () => refusals() === 520);
     expect(isRefused(408)).toBeGreaterThanOrEqual(256);
     return sockets.map((socket) => ({ socket }));
   });
