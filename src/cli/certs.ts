@@ -5,7 +5,7 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import { quoted } from "../config/problem.js";
 import { isIdentifier, wholeNumber } from "../core/platform.js";
-import { type Authority, createAuthority, type Issued, issue } from "./certs/issue.js";
+import { createAuthority, type Issued, issue } from "./certs/issue.js";
 import { type Command, EXIT_REFUSED, expectWords, Failure, flagOption, readArguments, UsageError } from "./command.js";
 import { printed } from "./printing.js";
 
@@ -19,7 +19,7 @@ const HOST = /^(\*\.)?([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*[A-Za-z0-9_]
 const help = `Usage: tollgate certs DIR [--host NAME]... [--plane NAME]... [--days N] [--json]
 
 Creates a CA and certificates in DIR, to try TLS. For production use the CA of your organisation: the key of this one is a
-file in DIR.
+file in DIR. Needs the command openssl.
 
   DIR/ca.pem, DIR/ca-key.pem          the CA. An existing one is kept and used
   DIR/service.pem, service-key.pem    for the listeners of services, valid for ${ALWAYS.join(", ")} and each --host
@@ -57,13 +57,17 @@ export const command: Command = {
       throw new UsageError(`--days: ${quoted(values.days)} is not a number from 1 to ${MOST_DAYS}`);
     }
     const until = new Date(Date.now() + days * DAY_MS);
-    mkdirSync(dir, { recursive: true });
     const isNew = !existsSync(join(dir, "ca.pem"));
-    const authority = isNew ? newAuthority(dir) : readAuthority(dir);
+    const authority = isNew
+      ? createAuthority({ name: CA_NAME, until: new Date(Date.now() + CA_DAYS * DAY_MS) })
+      : readAuthority(dir);
     const service = { name: "service", hosts: [...new Set([...ALWAYS, ...values.host])], until };
     const planes = values.plane.map((name) => ({ name, until }));
-    for (const options of [service, ...planes]) write(dir, options.name, issue(authority, options));
-    const names = ["service", ...values.plane];
+    const issued = [service, ...planes].map((options) => ({ name: options.name, files: issue(authority, options) }));
+    mkdirSync(dir, { recursive: true });
+    if (isNew) write(dir, "ca", authority);
+    for (const { name, files } of issued) write(dir, name, files);
+    const names = issued.map(({ name }) => name);
     if (values.json) {
       const files = names.map((name) => ({ name, cert: join(dir, `${name}.pem`), key: join(dir, `${name}-key.pem`) }));
       const ca = { cert: join(dir, "ca.pem"), key: join(dir, "ca-key.pem"), created: isNew };
@@ -85,21 +89,14 @@ function checkPlane(name: string): void {
   }
 }
 
-function newAuthority(dir: string): Authority {
-  const authority = createAuthority({ name: CA_NAME, until: new Date(Date.now() + CA_DAYS * DAY_MS) });
-  write(dir, "ca", authority);
-  return authority;
-}
-
-function readAuthority(dir: string): Authority {
+function readAuthority(dir: string): Issued {
   const [path, keyPath] = [join(dir, "ca.pem"), join(dir, "ca-key.pem")];
   if (!existsSync(keyPath))
     throw new Failure(`${keyPath} is missing: without it the CA in ${path} cannot sign`, EXIT_REFUSED);
   const [cert, key] = [readFileSync(path, "utf8"), readFileSync(keyPath, "utf8")];
   try {
     const parsed = new X509Certificate(cert);
-    const [, name] = /^CN=(.*)$/m.exec(parsed.subject) ?? [];
-    if (name !== undefined && parsed.ca && parsed.checkPrivateKey(createPrivateKey(key))) return { name, cert, key };
+    if (parsed.ca && parsed.checkPrivateKey(createPrivateKey(key))) return { cert, key };
   } catch {
     // Reported below.
   }

@@ -2,7 +2,7 @@
 import { chmodSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Authority, type CertificateOptions, createAuthority, issue } from "../../src/cli/certs/issue.js";
+import { type CertificateOptions, createAuthority, issue } from "../../src/cli/certs/issue.js";
 
 const DAY_MS = 86_400_000;
 const inDays = (days: number) => new Date(Date.now() + days * DAY_MS);
@@ -30,7 +30,7 @@ export function createTestAuthority(name = "test CA"): TestAuthority {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-certs-"));
   // The workers of nginx run as another user; keys are for the owner only.
   chmodSync(dir, 0o755);
-  const authority: Authority = createAuthority({ name, until: inDays(2) });
+  const authority = createAuthority({ name, until: inDays(2) });
   const ca = join(dir, "ca.pem");
   writeFileSync(ca, authority.cert);
 

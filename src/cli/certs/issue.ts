@@ -1,22 +1,11 @@
-/** Issues X.509 certificates (ECDSA P-256) for evaluation. node:crypto makes keys and signatures but cannot write certificates. */
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  type KeyObject,
-  randomBytes,
-  sign,
-} from "node:crypto";
+/** Issues X.509 certificates (ECDSA P-256) for evaluation with the command openssl, which uses files in a private folder. */
+import { spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { isIP } from "node:net";
-import { bits, explicit, implicit, integer, octets, oid, sequence, set, time, utf8, yes } from "./der.js";
-
-export interface Authority {
-  name: string;
-  /** PEM. */
-  cert: string;
-  key: string;
-}
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { EXIT_REFUSED, Failure } from "../command.js";
 
 export interface Issued {
   /** PEM. */
@@ -33,114 +22,85 @@ export interface CertificateOptions {
   until: Date;
 }
 
-const ECDSA_SHA256 = "1.2.840.10045.4.3.2";
-const COMMON_NAME = "2.5.4.3";
-const BASIC_CONSTRAINTS = "2.5.29.19";
-const KEY_USAGE = "2.5.29.15";
-const EXTENDED_KEY_USAGE = "2.5.29.37";
-const ALTERNATIVE_NAMES = "2.5.29.17";
-const SUBJECT_KEY = "2.5.29.14";
-const AUTHORITY_KEY = "2.5.29.35";
-const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
-const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 /** Clocks of other machines may be behind. */
 const EARLIER_MS = 3_600_000;
 
-export function createAuthority(options: Omit<CertificateOptions, "hosts">): Authority {
-  const { privateKey, publicKey } = newKeys();
-  const signing = bits(Buffer.from([0b0000_0110]), 1);
-  const extensions = [
-    extension(BASIC_CONSTRAINTS, sequence(yes()), true),
-    extension(KEY_USAGE, signing, true),
-    extension(SUBJECT_KEY, octets(keyId(publicKey))),
-  ];
-  const cert = certificate({ options, issuer: options.name, publicKey, extensions }, privateKey);
-  return { name: options.name, cert, key: pem(privateKey) };
+const AUTHORITY = `basicConstraints = critical, CA:true
+keyUsage = critical, keyCertSign, cRLSign
+subjectKeyIdentifier = hash`;
+const SERVER_AND_CLIENT = `basicConstraints = critical, CA:false
+keyUsage = critical, digitalSignature
+extendedKeyUsage = serverAuth, clientAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid`;
+
+export function createAuthority(options: Omit<CertificateOptions, "hosts">): Issued {
+  return sign(options, AUTHORITY, () => ["-selfsign", "-keyfile", "key.pem"]);
 }
 
 /** A certificate for a server and for a client. */
-export function issue(authority: Authority, options: CertificateOptions): Issued {
-  const { privateKey, publicKey } = newKeys();
-  const signer = createPrivateKey(authority.key);
-  const { hosts = [] } = options;
-  const extensions = [
-    extension(BASIC_CONSTRAINTS, sequence(), true),
-    extension(KEY_USAGE, bits(Buffer.from([0b1000_0000]), 7), true),
-    extension(EXTENDED_KEY_USAGE, sequence(oid(SERVER_AUTH), oid(CLIENT_AUTH))),
-    extension(SUBJECT_KEY, octets(keyId(publicKey))),
-    extension(AUTHORITY_KEY, sequence(implicit(0, keyId(createPublicKey(authority.key))))),
-    ...(hosts.length === 0 ? [] : [extension(ALTERNATIVE_NAMES, sequence(...hosts.map(alternativeName)))]),
-  ];
-  const cert = certificate({ options, issuer: authority.name, publicKey, extensions }, signer);
-  return { cert, key: pem(privateKey) };
+export function issue(authority: Issued, options: CertificateOptions): Issued {
+  const names = options.hosts?.map((host) => `${isIP(host) === 0 ? "DNS" : "IP"}:${host}`) ?? [];
+  const extensions = names.length === 0 ? "" : `\nsubjectAltName = ${names.join(", ")}`;
+  return sign(options, SERVER_AND_CLIENT + extensions, (write) => {
+    write("ca.pem", authority.cert);
+    write("ca-key.pem", authority.key);
+    return ["-cert", "ca.pem", "-keyfile", "ca-key.pem"];
+  });
 }
 
-function newKeys() {
-  return generateKeyPairSync("ec", { namedCurve: "P-256" });
+/** @param signer writes the files of the signer, and returns the arguments that name them */
+function sign(
+  { name, from = new Date(Date.now() - EARLIER_MS), until }: CertificateOptions,
+  extensions: string,
+  signer: (write: (file: string, text: string) => void) => string[],
+): Issued {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-certs-"));
+  const write = (file: string, text: string) => writeFileSync(join(dir, file), text, { mode: 0o600 });
+  try {
+    write("openssl.cnf", configuration(extensions));
+    write("issued", "");
+    // Positive and not 0 at the start: a serial number in its shortest form.
+    write("serial", `4${randomBytes(16).toString("hex").slice(1)}\n`);
+    openssl(dir, [
+      ...["req", "-new", "-config", "openssl.cnf", "-subj", `/CN=${name}`, "-out", "request.pem"],
+      ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem"],
+    ]);
+    openssl(dir, [
+      ...["ca", "-batch", "-notext", "-config", "openssl.cnf", "-in", "request.pem", "-out", "cert.pem"],
+      ...["-startdate", opensslTime(from), "-enddate", opensslTime(until), ...signer(write)],
+    ]);
+    return { cert: readFileSync(join(dir, "cert.pem"), "utf8"), key: readFileSync(join(dir, "key.pem"), "utf8") };
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
 }
 
-interface Contents {
-  options: CertificateOptions;
-  issuer: string;
-  publicKey: KeyObject;
-  extensions: Buffer[];
-}
+const configuration = (extensions: string) => `[req]
+distinguished_name = subject
+[subject]
+[ca]
+default_ca = authority
+[authority]
+database = issued
+serial = serial
+new_certs_dir = .
+default_md = sha256
+policy = policy
+x509_extensions = extensions
+[policy]
+commonName = supplied
+[extensions]
+${extensions}
+`;
 
-function certificate({ options, issuer, publicKey, extensions }: Contents, signer: KeyObject): string {
-  const { name, from = new Date(Date.now() - EARLIER_MS), until } = options;
-  const algorithm = sequence(oid(ECDSA_SHA256));
-  const signed = sequence(
-    explicit(0, integer(Buffer.from([2]))),
-    integer(serialNumber()),
-    algorithm,
-    commonName(issuer),
-    sequence(time(from), time(until)),
-    commonName(name),
-    publicKey.export({ type: "spki", format: "der" }),
-    explicit(3, sequence(...extensions)),
-  );
-  const signature = sign("sha256", signed, signer);
-  const der = sequence(signed, algorithm, bits(signature)).toString("base64");
-  return `-----BEGIN CERTIFICATE-----\n${der.replace(/.{1,64}/g, "$&\n")}-----END CERTIFICATE-----\n`;
-}
+/** YYYYMMDDhhmmssZ */
+const opensslTime = (at: Date) => at.toISOString().replace(/\.\d+|[-:T]/g, "");
 
-/** Positive and not 0 at the start, so that it is in its shortest form. */
-function serialNumber(): Buffer {
-  const bytes = randomBytes(16);
-  bytes[0] = (bytes[0]! & 0x7f) | 0x40;
-  return bytes;
-}
-
-function commonName(name: string): Buffer {
-  return sequence(set(sequence(oid(COMMON_NAME), utf8(name))));
-}
-
-function extension(id: string, value: Buffer, critical = false): Buffer {
-  return sequence(oid(id), ...(critical ? [yes()] : []), octets(value));
-}
-
-function alternativeName(host: string): Buffer {
-  const version = isIP(host);
-  if (version === 0) return implicit(2, Buffer.from(host, "ascii"));
-  return implicit(7, version === 4 ? Buffer.from(host.split(".").map(Number)) : ipv6Bytes(host));
-}
-
-function ipv6Bytes(address: string): Buffer {
-  // A URL has it in canonical form: the last 32 bits are not written as an IPv4 address.
-  const [left = [], right = []] = new URL(`http://[${address}]`).hostname
-    .slice(1, -1)
-    .split("::")
-    .map((groups) => groups.split(":").filter(Boolean));
-  const groups = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => "0"), ...right];
-  return Buffer.from(groups.map((group) => group.padStart(4, "0")).join(""), "hex");
-}
-
-function keyId(key: KeyObject): Buffer {
-  return createHash("sha1")
-    .update(key.export({ type: "spki", format: "der" }))
-    .digest();
-}
-
-function pem(key: KeyObject): string {
-  return key.export({ type: "pkcs8", format: "pem" }) as string;
+function openssl(cwd: string, args: string[]): void {
+  const { error, status, stderr } = spawnSync("openssl", args, { cwd, encoding: "utf8" });
+  if (error !== undefined) {
+    throw new Failure(`the command openssl is needed to create certificates: ${error.message}`, EXIT_REFUSED);
+  }
+  if (status !== 0) throw new Failure(`openssl ${args[0]} failed: ${stderr.trim()}`, EXIT_REFUSED);
 }

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer, type TLSSocket } from "node:tls";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { certificateNames } from "../../../src/shared/tls/certificate-names.js";
 import { readTlsFiles } from "../../../src/shared/tls/tls-files.js";
@@ -15,7 +15,10 @@ let dir: string;
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "tollgate-certs-command-"));
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(dir, { recursive: true, force: true });
+});
 
 const certs = (...args: string[]) => runCommandLine(["certs", dir, ...args]);
 const contents = (name: string) => readFileSync(join(dir, name), "utf8");
@@ -53,7 +56,7 @@ it("creates a CA, a certificate of the service, and one per plane, that verify e
   }
   expect(await handshake("tollgate.internal", "edge-1")).toEqual(["edge-1"]);
   const { subjectAltName } = new X509Certificate(contents("service.pem"));
-  for (const name of ["DNS:localhost", "127.0.0.1", "DNS:tollgate.internal", "10.0.0.5"]) {
+  for (const name of ["DNS:localhost", "127.0.0.1", "0:0:0:0:0:0:0:1", "DNS:tollgate.internal", "10.0.0.5"]) {
     expect(subjectAltName).toContain(name);
   }
 });
@@ -100,4 +103,13 @@ it("refuses a CA without its key, or with another one, and writes nothing", asyn
   unlinkSync(join(dir, "ca-key.pem"));
   expect(await certs()).toMatchObject({ exitCode: 1, complaint: expect.stringContaining("ca-key.pem is missing") });
   expect(contents("service.pem")).toBe(before);
+});
+
+it("says that openssl is missing, and writes nothing", async () => {
+  vi.stubEnv("PATH", dir);
+  expect(await certs()).toMatchObject({
+    exitCode: 1,
+    complaint: expect.stringContaining("the command openssl is needed"),
+  });
+  expect(readdirSync(dir)).toEqual([]);
 });
