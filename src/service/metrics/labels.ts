@@ -48,6 +48,14 @@ export const connectionReasons: readonly string[] = [
   "other",
 ];
 
+export const listeners = ["gateway", "envoy", "control"] as const;
+export type Listener = (typeof listeners)[number];
+
+export const exporters = ["statsd", "graphite", "otlp_metrics", "otlp_traces"] as const;
+export type Exporter = (typeof exporters)[number];
+
+export const syncOutcomes = ["ok", "error", "timeout"] as const;
+
 /** The first `most` apps of the configuration have their own label. Every process must assign the same labels. */
 export function appLabels(apps: readonly string[], most: number): Map<string, string> {
   return new Map(apps.map((app, index) => [app, index < most ? app : OTHER_APPS]));

@@ -15,9 +15,9 @@ import {
   newAppCounters,
   type RefusalReport,
 } from "./app-counters.js";
-import { certificateGauges } from "./certificate-gauges.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import {
+  addCertificates,
   createProcessCounters,
   type LoopLag,
   latencyBoundsSeconds,
@@ -167,7 +167,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       all.add("websocket_pod_limit", [route, upstream, pod], limit);
     }
     for (const { proxy, active } of proxies) all.add("websocket_proxy_instance", [proxy], active);
-    all.merge(certificateGauges(certificates));
+    addCertificates(all, certificates);
     return all.list();
   }
 

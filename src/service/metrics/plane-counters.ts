@@ -1,6 +1,6 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
 import { VALUE_PREFIX } from "../../core/keys.js";
-import { type MetricName, metrics } from "./catalog.js";
+import { type MetricName, metricList, metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { createPlaneTotals } from "./plane-totals.js";
 import { latencyBoundsSeconds } from "./process-counters.js";
@@ -99,22 +99,25 @@ export function createPlaneCounters(now: () => number) {
   };
 }
 
-/** Gauges of data planes, by their name in the sync message. The label is the node. */
-const gaugeNames = new Map<string, MetricName>([
-  ["level", "ratelimit_degradation_level"],
-  ["emergency", "ratelimit_node_emergency"],
-  ["outdated", "ratelimit_node_config_differs"],
-  ["syncs", "ratelimit_node_syncs_total"],
-  ["failed_syncs", "ratelimit_node_failed_syncs_total"],
-  ["memory_free_bytes", "ratelimit_shared_memory_free_bytes"],
-  ["connections", "websocket_proxy_instance"],
-]);
+/** Gauges of data planes, by their name in the sync message. */
+const gaugeNames = new Map(
+  metricList.flatMap(([metric, { nodeGauge }]) => (nodeGauge === undefined ? [] : [[nodeGauge, metric]])),
+);
 
-/** Connections refused by a node. The service itself counts the refusals of acquire calls. */
-const refusedConnections = new Map([
-  ["slots_refused_store_unavailable", "store_unavailable"],
-  ["slots_refused_other", "other"],
-]);
+interface CounterSeries {
+  metric: MetricName;
+  isPerApp: boolean;
+  labels: readonly string[];
+}
+
+/** Series by the counter of data planes that is added to them. */
+const seriesByCounter = new Map<string, CounterSeries[]>();
+for (const [metric, { labels: names, planeCounters = {} }] of metricList) {
+  for (const [counter, labels] of Object.entries(planeCounters)) {
+    const others = seriesByCounter.get(counter) ?? [];
+    seriesByCounter.set(counter, [...others, { metric, isPerApp: names[0] === "app_id", labels }]);
+  }
+}
 
 /** Requests by limit: allowed, rejected, dry run. Only for configured limits, so that data planes cannot create labels. */
 function addLimit(sums: Series, name: string, numbers: PlaneReport["apps"][number]["numbers"]): void {
@@ -149,7 +152,9 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
   }
   for (const [name, values] of Object.entries(numbers)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;
-    const refused = refusedConnections.get(name);
+    for (const { metric, isPerApp, labels } of seriesByCounter.get(name) ?? []) {
+      sums.add(metric, isPerApp ? [label, ...labels] : labels, first);
+    }
     if (name === "l3") {
       // Requests without an app have no lease.
       if (label === NO_APP) continue;
@@ -168,15 +173,6 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
       sums.add("ratelimit_requests_rejected_total", [label], second);
       const sum = sums.of("ratelimit_request_cost", label, name);
       for (let i = 0; i < sum.length; i++) sum[i]! += cost[i] ?? 0;
-    } else if (name === "slots_lost") {
-      sums.add("websocket_leases_lost_total", [], first);
-    } else if (name === "slots_reclaimed") {
-      sums.add("websocket_leases_reclaimed_total", [], first);
-    } else if (name === "slots_dry_run_store_unavailable") {
-      sums.add("websocket_dry_run_refusals_total", ["store_unavailable"], first);
-    } else if (refused !== undefined) {
-      sums.add("websocket_refusals_total", [refused], first);
-      sums.add("websocket_connections_rejected_total", [], first);
     }
   }
 }

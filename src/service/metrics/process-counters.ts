@@ -2,56 +2,25 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { LATENCY_BOUNDS_SECONDS } from "../../core/latency.js";
 import { isLiftedByDryRun } from "../../core/refusals.js";
-import { type BudgetName, budgetNames } from "../../shared/access/plane-budgets.js";
-import { type BackgroundTask, backgroundTasks } from "../../shared/background.js";
-import { type ShedReason, shedReasons } from "../../shared/connection-limits.js";
+import type { BudgetName } from "../../shared/access/plane-budgets.js";
+import type { BackgroundTask } from "../../shared/background.js";
+import type { ShedReason } from "../../shared/connection-limits.js";
 import type { SlotDecision } from "../../slots/slot-keeper-options.js";
-import { storeErrorKinds } from "../../store/errors.js";
 import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
-import { connectionReasons } from "./labels.js";
-import { observe, type Series } from "./series.js";
+import { metricList } from "./catalog.js";
+import { connectionReasons, type Exporter, type Listener, type syncOutcomes } from "./labels.js";
+import { newHistogram, observe, type Series } from "./series.js";
 
 /** Upper bounds of the latency histograms in reports. */
 export const latencyBoundsSeconds = LATENCY_BOUNDS_SECONDS;
 
 /** A histogram with `latencyBoundsSeconds`. */
-export const newLatency = () => new Array<number>(latencyBoundsSeconds.length + 2).fill(0);
-
-const syncOutcomes = ["ok", "error", "timeout"] as const;
-const withoutLabels = [
-  "ratelimit_log_lines_lost_total",
-  "ratelimit_sync_apps",
-  "websocket_acquire_seconds",
-  "websocket_connections_rejected_total",
-  "websocket_leases_lost_total",
-  "websocket_leases_reclaimed_total",
-] as const;
-
-const listeners = ["gateway", "envoy", "control"] as const;
-export type Listener = (typeof listeners)[number];
-
-const exporters = ["statsd", "graphite", "otlp_metrics", "otlp_traces"] as const;
-export type Exporter = (typeof exporters)[number];
+export const newLatency = () => newHistogram(latencyBoundsSeconds);
 
 export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
-/** Errors, refusals and outcomes that did not occur yet are shown as 0. */
 export function createProcessCounters(series: Series) {
-  for (const kind of storeErrorKinds) series.of("ratelimit_store_errors_total", kind);
-  for (const outcome of syncOutcomes) series.of("ratelimit_sync_latency_seconds", outcome);
-  for (const reason of connectionReasons) {
-    series.of("websocket_refusals_total", reason);
-    if (isLiftedByDryRun(reason)) series.of("websocket_dry_run_refusals_total", reason);
-  }
-  for (const name of withoutLabels) series.of(name);
-  for (const listener of listeners) {
-    series.of("ratelimit_overload_refusals_total", listener);
-    series.of("ratelimit_tls_handshake_failures_total", listener);
-    for (const reason of shedReasons) series.of("ratelimit_connections_shed_total", listener, reason);
-  }
-  for (const task of backgroundTasks) series.of("ratelimit_background_errors_total", task);
-  for (const budget of budgetNames) series.of("ratelimit_plane_budget_refusals_total", budget);
-  for (const exporter of exporters) series.of("ratelimit_export_failures_total", exporter);
+  for (const [name, { initial }] of metricList) for (const labels of initial) series.of(name, ...labels);
   const connectionRefusals: Record<string, number> = {};
   function refused(code: string): void {
     const reason = connectionReasons.includes(code) ? code : "other";
@@ -99,6 +68,13 @@ export function createProcessCounters(series: Series) {
       series.observe("ratelimit_sync_latency_seconds", [outcome], milliseconds / 1000);
     },
   };
+}
+
+/** Adds the expiry of certificates. @param expiries Unix milliseconds by TLS section */
+export function addCertificates(gauges: Series, expiries: ReadonlyMap<string, number> = new Map()): void {
+  for (const [section, expiresAtMs] of expiries) {
+    gauges.add("ratelimit_certificate_expiry_timestamp_seconds", [section], expiresAtMs / 1000);
+  }
 }
 
 export type LoopLag = ReturnType<typeof watchLoopLag>;

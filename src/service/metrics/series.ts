@@ -1,5 +1,6 @@
 /** Time series by metric and label values: those of a process, sums over processes, and the page for Prometheus. */
-import { type MetricDefinition, type MetricName, metrics } from "./catalog.js";
+import { type MetricName, metricList, metrics } from "./catalog.js";
+import type { MetricDefinition } from "./metric-definition.js";
 
 /** One number; for a histogram its sum, one count per bucket (not cumulative), and the count above all bounds. */
 export type Values = number[];
@@ -43,7 +44,8 @@ export function createSeries() {
     }
     let values = family.get(key);
     if (values === undefined) {
-      values = new Array<number>(widthOf(name)).fill(0);
+      const { type, bounds } = metrics[name];
+      values = type === "histogram" ? newHistogram(bounds) : [0];
       family.set(key, values);
     }
     return values;
@@ -51,7 +53,7 @@ export function createSeries() {
 
   return {
     of,
-    add(name: MetricName, labels: string[], value = 1): void {
+    add(name: MetricName, labels: readonly string[], value = 1): void {
       of(name, ...labels)[0]! += value;
     },
     observe(name: MetricName, labels: string[], value: number): void {
@@ -97,14 +99,14 @@ export function createSeries() {
  * whole page of many short texts and lists would stay in the heap for long.
  */
 export async function* writePage(lists: readonly SeriesList[], apps: ReadonlySet<string>): AsyncGenerator<string> {
-  for (const [name, { type, help }] of Object.entries(metrics) as [MetricName, MetricDefinition][]) {
+  for (const [name, definition] of metricList) {
     const sums = createSeries();
     for (const { [name]: list } of lists) if (list !== undefined) sums.merge({ [name]: list });
     sums.retainApps(apps);
-    let lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+    let lines = headerOf(name, definition);
     let written = 0;
     for (const [key, values] of sums.entries(name)) {
-      writeSeries(lines, name, key, values);
+      lines.push(...seriesLines(name, definition, key.split(SEPARATOR), values));
       if (++written % SERIES_PER_TURN !== 0) continue;
       yield joined(lines);
       lines = [];
@@ -113,6 +115,9 @@ export async function* writePage(lists: readonly SeriesList[], apps: ReadonlySet
     if (written % SERIES_PER_TURN !== 0) yield joined(lines);
   }
 }
+
+/** A sum, one count per bucket, and the count above all bounds. */
+export const newHistogram = (bounds: readonly number[]): Values => new Array<number>(bounds.length + 2).fill(0);
 
 /** Linear search, because most values are small. */
 export function observe(histogram: Values, bounds: readonly number[], value: number): void {
@@ -124,11 +129,6 @@ export function observe(histogram: Values, bounds: readonly number[], value: num
 
 const joined = (lines: string[]) => lines.map((line) => `${line}\n`).join("");
 
-function widthOf(name: MetricName): number {
-  const { type, bounds } = metrics[name];
-  return type === "histogram" ? bounds.length + 2 : 1;
-}
-
 /** The labels of a series with their values. */
 export function labelsOf(name: MetricName, key: Key): [name: string, value: string][] {
   const { labels } = metrics[name];
@@ -136,21 +136,26 @@ export function labelsOf(name: MetricName, key: Key): [name: string, value: stri
   return labels.map((label, i) => [label, values[i] ?? ""]);
 }
 
-function writeSeries(lines: string[], name: MetricName, key: Key, values: Values): void {
-  const { type, bounds } = metrics[name];
-  const pairs = labelsOf(name, key).map(
-    ([label, value]) => `${label}="${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`,
+type Written = Pick<MetricDefinition, "type" | "labels" | "help" | "bounds">;
+
+/** The first lines of a metric in the Prometheus text format. */
+export function headerOf(name: string, { type, help }: Written): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+}
+
+/** The lines of a series in the Prometheus text format. */
+export function seriesLines(name: string, { type, labels, bounds }: Written, of: readonly string[], values: Values) {
+  const pairs = labels.map(
+    (label, i) => `${label}="${(of[i] ?? "").replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`,
   );
   const shared = pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
-  if (type !== "histogram") {
-    lines.push(`${name}${shared} ${values[0]}`);
-    return;
-  }
+  const [first = 0, ...counts] = values;
+  if (type !== "histogram") return [`${name}${shared} ${first}`];
   const others = pairs.map((pair) => `,${pair}`).join("");
-  let count = 0;
-  for (let i = 0; i <= bounds.length; i++) {
-    count += values[i + 1]!;
-    lines.push(`${name}_bucket{le="${bounds[i] ?? "+Inf"}"${others}} ${count}`);
-  }
-  lines.push(`${name}_sum${shared} ${values[0]}`, `${name}_count${shared} ${count}`);
+  let total = 0;
+  const buckets = counts.map((count, i) => {
+    total += count;
+    return `${name}_bucket{le="${bounds[i] ?? "+Inf"}"${others}} ${total}`;
+  });
+  return [...buckets, `${name}_sum${shared} ${first}`, `${name}_count${shared} ${total}`];
 }

@@ -1,21 +1,19 @@
 /** The metrics of a whole service, for GET /metrics: the primary, its workers, data planes and values from the store. */
-import { collectDefaultMetrics, Registry } from "prom-client";
 import type { MetricsOptions } from "../../config/options/service.js";
 import type { BucketLimits } from "../../core/app-limits.js";
 import { VALUE_PREFIX } from "../../core/keys.js";
-import { WHOLE_SHARE } from "../../core/shard.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
 import type { OverloadState } from "../../shared/overload.js";
-import { metrics } from "./catalog.js";
-import { certificateGauges } from "./certificate-gauges.js";
+import { metricList } from "./catalog.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createPlaneCounters } from "./plane-counters.js";
-import { createProcessCounters, watchLoopLag } from "./process-counters.js";
+import { addCertificates, createProcessCounters, watchLoopLag } from "./process-counters.js";
+import { watchProcess } from "./process-metrics.js";
 import type { MetricsReport, PlaneReport } from "./reports.js";
 import { createSeries, type Series, writePage } from "./series.js";
-import { createStoreGauges, type PodSlots } from "./store-gauges.js";
+import { createStoreReader, type PodSlots } from "./store-state.js";
 import { createWorkerTotals } from "./worker-totals.js";
 
 export interface ServiceMetricsOptions {
@@ -47,20 +45,18 @@ export type ServiceMetrics = ReturnType<typeof createServiceMetrics>;
 const MOST_PROXIES = 1_000;
 
 export function createServiceMetrics(options: ServiceMetricsOptions) {
-  const { node, config, coordinator, clusterId } = options;
+  const { node } = options;
   const own = createSeries();
   const workerTotals = createWorkerTotals();
   const planes = createPlaneCounters(options.clock?.now ?? (() => performance.now()));
   const lag = watchLoopLag();
-  const processRegistry = processMetrics();
-  const storeGauges = createStoreGauges({
+  const ownProcess = watchProcess();
+  const readStore = createStoreReader({
     quota: options.quota,
     apps: () => options.apps().slice(0, options.metrics().appLabels),
     slots: options.slots,
     clock: options.clock,
   });
-  for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
-  for (const reason of ["crashed", "unresponsive"]) own.of("ratelimit_worker_restarts_total", reason);
 
   /** @param id `limit:NAME` */
   function limitLabel(id: string): string | undefined {
@@ -82,7 +78,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   function addGauges(page: Series, workers: readonly MetricsReport[]): void {
     const all = createSeries();
     for (const { gauges } of workers) all.merge(gauges);
-    all.merge(certificateGauges(options.certificates?.()));
+    addCertificates(all, options.certificates?.());
     // Data planes choose their names. Where one has the name of a worker, only the worker is shown.
     planes.addGauges(all, new Set(workers.map(({ node: name }) => name)));
     const { websocket_proxy_instance: _proxies, ...others } = all.list();
@@ -98,30 +94,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   }
 
   async function addService(page: Series): Promise<void> {
-    const { clusterTokens, liveNodes, deadNodes, podSlots, shards, tokens } = await storeGauges();
-    if (clusterTokens !== undefined) page.add("ratelimit_l1_tokens_available", [clusterId], clusterTokens);
-    if (liveNodes !== undefined) page.add("ratelimit_live_nodes", [], liveNodes);
-    if (deadNodes !== undefined) page.add("ratelimit_dead_nodes", [], deadNodes);
-    for (const { route, upstream, pod, slots } of podSlots) {
-      page.add("websocket_pod_slots", [route, upstream, pod], slots);
+    const state = { ...options, store: await readStore() };
+    for (const [name, { read }] of metricList) {
+      const found = read?.(state);
+      if (typeof found === "number") page.add(name, [], found);
+      else for (const [value, ...values] of found ?? []) page.add(name, values, value);
     }
-    for (const [shard, state] of shards.entries()) {
-      page.add("ratelimit_shard_up", [String(shard)], state === undefined ? 0 : 1);
-      if (state === undefined) continue;
-      page.add("ratelimit_shard_tokens_available", [String(shard)], state.tokens);
-      page.add("ratelimit_shard_rate_share", [String(shard)], state.share.rate / WHOLE_SHARE);
-    }
-    for (const [app, available] of tokens) page.add("ratelimit_l2_tokens_available", [app], available);
-    const { rounds, corrections, recoveredTokens } = coordinator.stats();
-    page.add("ratelimit_reconcile_rounds_total", [], rounds);
-    page.add("ratelimit_reconcile_corrections_total", [], corrections);
-    page.add("ratelimit_reconcile_recovered_tokens_total", [], recoveredTokens);
-    const { active, burstsStopped } = coordinator.emergency();
-    page.add("ratelimit_emergency_mode", [clusterId], active ? 1 : 0);
-    page.add("ratelimit_bursts_stopped", [clusterId], burstsStopped ? 1 : 0);
-    page.add("ratelimit_config_info", [config.version()]);
-    page.add("ratelimit_config_last_reload_success_timestamp_seconds", [], config.loadedAtMs() / 1000);
-    page.add("ratelimit_build_info", [options.version]);
   }
 
   /** All series, as several lists to be added, and the labels of apps to be shown. */
@@ -138,7 +116,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     /** For the primary's own store calls, and for calls of data planes. */
     ...createProcessCounters(own),
     /** Media type of the page. */
-    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+    contentType: "text/plain; version=0.0.4; charset=utf-8",
     /** Adds the counters of a data plane when its message is answered. */
     counted(name: string, epoch: number, report: PlaneReport): void {
       const known = report.batch === 0 ? undefined : labels();
@@ -152,9 +130,9 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {
       const { lists, known } = await current(workers);
       yield* writePage(lists, known);
-      yield `\n${await processRegistry.metrics()}`;
+      yield ownProcess.page();
     },
-    /** The values of the page, without the process metrics of prom-client. */
+    /** The values of the page, without the process metrics. */
     async collect(workers: readonly MetricsReport[]): Promise<Series> {
       const { lists, known } = await current(workers);
       const sums = createSeries();
@@ -163,17 +141,10 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
       return sums;
     },
     /** Number of metrics. */
-    registrySize: () => Object.keys(metrics).length + processRegistry.getMetricsAsArray().length,
-    close: lag.close,
+    registrySize: () => metricList.length + ownProcess.size,
+    close(): void {
+      lag.close();
+      ownProcess.close();
+    },
   };
-}
-
-/** Process metrics of prom-client, without gauges named like counters and without its event loop metrics, which we replace. */
-function processMetrics(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  for (const { name } of registry.getMetricsAsArray()) {
-    if (/^nodejs_(active_.*_total|eventloop_lag.*)$/.test(name)) registry.removeSingleMetric(name);
-  }
-  return registry;
 }

@@ -30,8 +30,8 @@ import { createRouteSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
+import type { Listener } from "../metrics/labels.js";
 import { createNodeMetrics, type NodeMetrics, type ProcessGauges } from "../metrics/node-metrics.js";
-import type { Listener } from "../metrics/process-counters.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 import type { RunningTracing } from "../telemetry/tracing.js";
 

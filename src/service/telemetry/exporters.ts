@@ -1,7 +1,7 @@
 /** Loads the OpenTelemetry SDK, which is optional, and observes its exporters. */
 import type { OtelOptions } from "../../config/options/service.js";
 import type { Log } from "../../shared/log.js";
-import type { Exporter } from "../metrics/process-counters.js";
+import type { Exporter } from "../metrics/labels.js";
 
 export interface TelemetryOptions {
   otel: OtelOptions;

@@ -1,7 +1,7 @@
 /** Exports the metrics of the service with OTLP. */
 import type { HrTime } from "@opentelemetry/api";
 import type { DataPoint, MetricData, ResourceMetrics } from "@opentelemetry/sdk-metrics";
-import { type MetricName, metrics } from "../metrics/catalog.js";
+import { type MetricName, metricList, metrics } from "../metrics/catalog.js";
 import { labelsOf, type Series, type Values } from "../metrics/series.js";
 import { attributesOf, EXPORT_TIMEOUT_MS, httpOptions, loaded, observe, type TelemetryOptions } from "./exporters.js";
 
@@ -60,7 +60,7 @@ export async function startMetricsExport(options: MetricsExportOptions): Promise
 
   async function resourceMetrics(): Promise<ResourceMetrics> {
     const series = await collect();
-    const all = (Object.keys(metrics) as MetricName[]).map((name) => dataOf(name, series));
+    const all = metricList.map(([name]) => dataOf(name, series));
     const scope = { name: "tollgate", version: options.version };
     return { resource, scopeMetrics: [{ scope, metrics: all.filter(({ dataPoints }) => dataPoints.length > 0) }] };
   }

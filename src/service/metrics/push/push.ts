@@ -4,7 +4,7 @@ import type { PushOptions } from "../../../config/options/service.js";
 import type { PushDestination } from "../../../config/push-url.js";
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
-import type { Exporter } from "../process-counters.js";
+import type { Exporter } from "../labels.js";
 import type { Series } from "../series.js";
 import { createSampler, type Sample } from "./samples.js";
 import { pushTo } from "./senders.js";

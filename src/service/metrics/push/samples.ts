@@ -1,6 +1,5 @@
 /** The values of a push: counters with their growth since the last one, gauges, and quantiles of histograms. */
-import type { MetricName } from "../catalog.js";
-import { metrics } from "../catalog.js";
+import { metricList } from "../catalog.js";
 import { quantile } from "../quantile.js";
 import { labelsOf, type Series, type Values } from "../series.js";
 
@@ -25,8 +24,7 @@ export function createSampler() {
   return (series: Series): Sample[] => {
     const samples: Sample[] = [];
     const now = new Map<string, Values>();
-    for (const name of Object.keys(metrics) as MetricName[]) {
-      const { type, bounds } = metrics[name];
+    for (const [name, { type, bounds }] of metricList) {
       for (const [key, values] of series.entries(name)) {
         const id = `${name} ${key}`;
         const last = before.get(id);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type MetricDefinition, type MetricName, metrics } from "../../../../src/service/metrics/catalog.js";
+import { metricList, metrics } from "../../../../src/service/metrics/catalog.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
 import { createTestAuthority } from "../../../support/certificates.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
@@ -99,11 +99,10 @@ afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
 
-const catalog: [MetricName, MetricDefinition][] = Object.entries(metrics) as [MetricName, MetricDefinition][];
 const one = async (expression: string) => (await prometheus.until(expression))[0]?.value;
 
 describe("Prometheus", () => {
-  it.each(catalog)("answers queries on %s", async (name, { type, labels }) => {
+  it.each(metricList)("answers queries on %s", async (name, { type, labels }) => {
     const series = type === "histogram" ? `${name}_count` : name;
     const samples = await prometheus.until(series);
     for (const sample of samples) {

@@ -74,6 +74,21 @@ it("include the time of decisions, and connections per configured pod", async ()
   worker.close();
 });
 
+it("include lost, reclaimed and refused connections", async () => {
+  const { counted, page, close } = service();
+  const connections = { slots_lost: [2], slots_reclaimed: [3], slots_dry_run_store_unavailable: [4] };
+  const refused = { slots_refused_store_unavailable: [5], slots_refused_other: [6] };
+  counted("nginx-1", 1, batch(1, { apps: [{ app: "*", numbers: { ...connections, ...refused } }] }));
+  const found = await page();
+  expect(found.value("websocket_leases_lost_total")).toBe(2);
+  expect(found.value("websocket_leases_reclaimed_total")).toBe(3);
+  expect(found.value("websocket_dry_run_refusals_total", { reason: "store_unavailable" })).toBe(4);
+  expect(found.value("websocket_refusals_total", { reason: "store_unavailable" })).toBe(5);
+  expect(found.value("websocket_refusals_total", { reason: "other" })).toBe(6);
+  expect(found.value("websocket_connections_rejected_total")).toBe(11);
+  close();
+});
+
 it("a repeated batch, also in another epoch, is counted once; later ones and those of a restarted node are added", async () => {
   const { counted, page, close } = service();
   const hits = async () => (await page()).sum("ratelimit_l3_hits_total");

@@ -1,7 +1,7 @@
-/** Store gauges for a scrape: read at most once per second, in bounded time, and omitted on failure. */
+/** Store state for a scrape: read at most once per second, in bounded time, and omitted on failure. */
 import { describe, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
-import { createStoreGauges } from "../../../../src/service/metrics/store-gauges.js";
+import { createStoreReader } from "../../../../src/service/metrics/store-state.js";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../../src/store/errors.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
@@ -24,7 +24,7 @@ const nodes = async () => [
 function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askNodes = nodes) {
   const clock = createSimulatedClock();
   const asked: string[] = [];
-  const take = createStoreGauges({
+  const take = createStoreReader({
     quota: {
       inspect(app) {
         asked.push(app.id);
@@ -45,21 +45,21 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
   return { clock, asked, take };
 }
 
-describe("store gauges", () => {
+describe("the state of the store", () => {
   it("contain each app, the cluster and the live nodes", async () => {
     const { take } = gauges(async (app) => balances(app === "video" ? 12.5 : 3), ["video", "audio"]);
-    const { tokens, clusterTokens, liveNodes, deadNodes } = await take();
-    expect([...tokens]).toEqual([
+    const { apps, cluster: found, nodes: listed } = await take();
+    expect([...apps].map(([app, { tokens }]) => [app, tokens])).toEqual([
       ["video", 12.5],
       ["audio", 3],
     ]);
-    expect([clusterTokens, liveNodes, deadNodes]).toEqual([900, 2, 1]);
+    expect([found?.tokens, listed?.map(({ alive }) => alive)]).toEqual([900, [true, false, true]]);
   });
 
   it("contain each shard if there are several; one that does not reply has no numbers", async () => {
     const quota = createQuota(createEmbeddedStore(), { ...cluster, shards: 3 });
     const states = async () => (await quota.states()).map((state, shard) => (shard === 1 ? undefined : state));
-    const take = createStoreGauges({ quota: { ...quota, states }, apps: () => [], slots: async () => [] });
+    const take = createStoreReader({ quota: { ...quota, states }, apps: () => [], slots: async () => [] });
     const tokens = (await take()).shards.map((state) => state && Math.round(state.tokens));
     expect(tokens).toEqual([300, undefined, 300]);
     const { take: takeOne } = gauges(async () => balances(1), []);
@@ -82,7 +82,7 @@ describe("store gauges", () => {
     const { clock, take } = gauges(async (app) => (app === "slow" ? never : balances(2)), ["slow", "video"]);
     const taking = take();
     await clock.advance(1_000);
-    expect([...(await taking).tokens]).toEqual([["video", 2]]);
+    expect([...(await taking).apps]).toEqual([["video", balances(2)]]);
   });
 
   it("are omitted without the store, after few calls", async () => {
@@ -91,10 +91,7 @@ describe("store gauges", () => {
       throw new StoreError("unavailable", "gone");
     };
     const { asked, take } = gauges(gone, ids, gone);
-    expect(await take()).toEqual({
-      ...{ clusterTokens: undefined, liveNodes: undefined, deadNodes: undefined, shards: [] },
-      ...{ podSlots: [], tokens: new Map() },
-    });
+    expect(await take()).toEqual({ shards: [], slots: [], apps: new Map() });
     expect(asked.length).toBeLessThan(50);
   });
 
@@ -106,6 +103,6 @@ describe("store gauges", () => {
       },
       ["odd", "video"],
     );
-    expect([...(await take()).tokens]).toEqual([["video", 4]]);
+    expect([...(await take()).apps]).toEqual([["video", balances(4)]]);
   });
 });
