@@ -9,6 +9,7 @@ import { Chart, type ChartLine } from "../parts/chart.js";
 import { Icon } from "../parts/icons.js";
 import { Badge, Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
 import { ReasonBadge, Reasons } from "../parts/reasons.js";
+import { DecisionTiles, LiveBadge, Table } from "../parts/table.js";
 
 const WINDOW_SECONDS = 120;
 const KEPT = WINDOW_SECONDS;
@@ -97,24 +98,11 @@ function Detail({ app, balances, traffic }: DetailProps) {
     <>
       <p class="why card">{app.why}</p>
       <dl class="tiles">
-        <Tile
-          label="Requests"
-          value={short(statistics.requests)}
+        <DecisionTiles
+          decisions={statistics}
+          isDryRun={config.dry_run}
           note={`${percent(statistics.l3_hit_ratio)} decided locally`}
         />
-        <Tile
-          label="Refused"
-          value={short(statistics.rejected)}
-          tone={statistics.rejected > 0 ? "warn" : "neutral"}
-          note={
-            statistics.requests === 0
-              ? "no requests"
-              : `${percent(statistics.rejected / statistics.requests)} of requests`
-          }
-        />
-        {hasDryRun && (
-          <Tile label="Would be refused" value={short(statistics.dry_run_rejected)} note="admitted by a dry run" />
-        )}
         <Tile
           label="In the bucket"
           value={l2 === null ? "unknown" : count(Math.floor(l2.tokens))}
@@ -218,36 +206,23 @@ function Leases({ app }: { app: AppReply }) {
         {leases.length === 0 ? (
           <p class="quiet">No node holds tokens of this app.</p>
         ) : (
-          <div class="table-box">
-            <table>
-              <thead>
-                <tr>
-                  <th>Node</th>
-                  <th class="right">Holds</th>
-                  <th class="bar-cell" aria-label="Share of the largest lease" />
-                  <th class="right wide-only">Granted</th>
-                  <th class="right wide-only">Spent</th>
-                  <th class="right wide-only">Returned</th>
-                  <th>State</th>
-                </tr>
-              </thead>
-              <tbody>
-                {leases.slice(0, 100).map((lease) => (
-                  <tr key={lease.node_id}>
-                    <td class="id">{lease.node_id}</td>
-                    <td class="right num">{count(lease.held)}</td>
-                    <td>
-                      <Bar share={lease.held / most} label={`Tokens on ${lease.node_id}`} />
-                    </td>
-                    <td class="right num wide-only">{short(lease.granted)}</td>
-                    <td class="right num wide-only">{short(lease.spent)}</td>
-                    <td class="right num wide-only">{short(lease.returned)}</td>
-                    <td>{lease.alive ? <Badge tone="good">live</Badge> : <Badge tone="bad">silent</Badge>}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            rows={leases.slice(0, 100)}
+            keyOf={({ node_id }) => node_id}
+            columns={[
+              { title: "Node", class: "id", cell: ({ node_id }) => node_id },
+              { title: "Holds", kind: "number", cell: ({ held }) => count(held) },
+              {
+                title: "Share of the largest lease",
+                kind: "bar",
+                cell: ({ held, node_id }) => <Bar share={held / most} label={`Tokens on ${node_id}`} />,
+              },
+              { title: "Granted", kind: "number", isWideOnly: true, cell: ({ granted }) => short(granted) },
+              { title: "Spent", kind: "number", isWideOnly: true, cell: ({ spent }) => short(spent) },
+              { title: "Returned", kind: "number", isWideOnly: true, cell: ({ returned }) => short(returned) },
+              { title: "State", cell: (lease) => <LiveBadge {...lease} /> },
+            ]}
+          />
         )}
       </Card>
     </section>

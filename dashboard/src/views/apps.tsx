@@ -2,9 +2,9 @@
 import { useEffect, useState } from "preact/hooks";
 import type { AppsReply } from "../../../src/service/operations/contract/contract.js";
 import { admin } from "../api.js";
-import { ago, count, plural, short, words } from "../format.js";
-import { Icon } from "../parts/icons.js";
-import { Badge, Bar, Card, Empty, Loading, PageHead } from "../parts/parts.js";
+import { ago, count, NONE, plural, short, words } from "../format.js";
+import { Card, Empty, Failure, Loading, PageHead, Search } from "../parts/parts.js";
+import { AppLink, bucketColumns, DryRunBadge, decisionColumns, Table } from "../parts/table.js";
 
 const PAGE = 50;
 const REFRESH_MS = 2_000;
@@ -47,20 +47,15 @@ export function AppsView() {
     <>
       <PageHead title="Apps">
         <form class="filters" onSubmit={(event) => event.preventDefault()}>
-          <div class="search">
-            <Icon name="search" size={16} />
-            <input
-              type="search"
-              aria-label="Search apps by name"
-              placeholder="Search by name"
-              value={search}
-              maxLength={128}
-              onInput={(event) => {
-                setSearch(event.currentTarget.value);
-                setOffset(0);
-              }}
-            />
-          </div>
+          <Search
+            label="Search apps by name"
+            placeholder="Search by name"
+            value={search}
+            changed={(text) => {
+              setSearch(text);
+              setOffset(0);
+            }}
+          />
           <select
             aria-label="Order"
             value={sort}
@@ -81,11 +76,7 @@ export function AppsView() {
         title={reply === undefined ? "Apps" : plural(total, "app")}
         action={total > PAGE && <Pages offset={offset} total={total} go={setOffset} />}
       >
-        {failure !== "" && (
-          <p class="form-error" role="alert">
-            {failure}
-          </p>
-        )}
+        <Failure text={failure} />
         {reply === undefined ? (
           failure === "" && <Loading rows={8} />
         ) : reply.apps.length === 0 ? (
@@ -118,61 +109,43 @@ function Pages({ offset, total, go }: { offset: number; total: number; go(offset
 
 function AppsTable({ reply }: { reply: AppsReply }) {
   const now = Date.parse(reply.timestamp);
-  const hasDryRun = reply.apps.some(({ dry_run_rejected }) => dry_run_rejected > 0);
   return (
-    <div class="table-box">
-      <table>
-        <thead>
-          <tr>
-            <th>App</th>
-            <th class="right">Requests</th>
-            <th class="right">Refused</th>
-            {hasDryRun && <th class="right">Would be refused</th>}
-            <th class="right">Tokens</th>
-            <th class="bar-cell wide-only" aria-label="Fill level" />
-            <th class="right wide-only">Rate</th>
-            <th class="right">Debt</th>
-            <th class="wide-only">Last refusal</th>
-          </tr>
-        </thead>
-        <tbody>
-          {reply.apps.map((app) => (
-            <tr key={app.app_id}>
-              <td>
-                <a class="id" href={`#/apps/${encodeURIComponent(app.app_id)}`}>
-                  {app.app_id}
-                </a>{" "}
-                {app.dry_run && <Badge tone="info">dry run</Badge>}
-              </td>
-              <td class="right num">{short(app.requests)}</td>
-              <td class={`right num ${app.rejected > 0 ? "text-bad" : "text-faint"}`}>{short(app.rejected)}</td>
-              {hasDryRun && <td class="right num text-faint">{short(app.dry_run_rejected)}</td>}
-              <td class="right num nowrap">
-                {app.l2_tokens === null ? "unknown" : short(Math.floor(app.l2_tokens))}{" "}
-                <span class="text-faint">/ {short(app.burst)}</span>
-              </td>
-              <td class="wide-only">
-                <Bar
-                  share={(app.l2_tokens ?? 0) / Math.max(app.burst, 1)}
-                  label={`Tokens in the bucket of ${app.app_id}`}
-                />
-              </td>
-              <td class="right num wide-only nowrap">{short(app.guaranteed)}/s</td>
-              <td class="right num">{app.debt === null || app.debt < 1 ? "–" : short(app.debt)}</td>
-              <td class="wide-only text-faint">
-                {app.last_refusal === null
-                  ? "–"
-                  : `${lastRefusal(app.last_refusal)}, ${ago(now - Date.parse(app.last_refusal.timestamp))}`}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      rows={reply.apps}
+      keyOf={({ app_id }) => app_id}
+      columns={[
+        {
+          title: "App",
+          cell: (app) => (
+            <>
+              <AppLink id={app.app_id} /> <DryRunBadge {...app} />
+            </>
+          ),
+        },
+        ...decisionColumns(reply.apps, (app) => app),
+        ...bucketColumns("Tokens", ({ l2_tokens, ...app }: App) => ({ ...app, tokens: l2_tokens })),
+        {
+          title: "Rate",
+          kind: "number",
+          isWideOnly: true,
+          class: "nowrap",
+          cell: ({ guaranteed }) => `${short(guaranteed)}/s`,
+        },
+        { title: "Debt", kind: "number", cell: ({ debt }) => (debt === null || debt < 1 ? NONE : short(debt)) },
+        {
+          title: "Last refusal",
+          isWideOnly: true,
+          class: "text-faint",
+          cell: ({ last_refusal: last }) =>
+            last === null ? NONE : `${lastRefusal(last)}, ${ago(now - Date.parse(last.timestamp))}`,
+        },
+      ]}
+    />
   );
 }
 
-type LastRefusal = NonNullable<AppsReply["apps"][number]["last_refusal"]>;
+type App = AppsReply["apps"][number];
+type LastRefusal = NonNullable<App["last_refusal"]>;
 
 function lastRefusal({ code, limit_name, dry_run }: LastRefusal): string {
   const by = limit_name === undefined ? "" : ` by ${limit_name}`;

@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import type { AuditReply, EffectiveReply, WhatIfReply } from "../../../src/service/operations/contract/contract.js";
 import { admin, useReply } from "../api.js";
 import { count, percent, plural } from "../format.js";
-import { Icon } from "../parts/icons.js";
-import { Badge, Card, Empty, Loading, PageHead, type Tone } from "../parts/parts.js";
+import { Badge, Card, Empty, Failure, Loading, PageHead, Search, type Tone } from "../parts/parts.js";
+import { Table } from "../parts/table.js";
 
 const tabs = [
   ["values", "Effective values"],
@@ -52,7 +52,7 @@ function Values() {
   const { reply, failure } = useReply<EffectiveReply>("config/effective", 5_000);
   const [search, setSearch] = useState("");
   const [onlySet, setOnlySet] = useState(true);
-  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <p class="form-error">{failure}</p>;
+  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <Failure text={failure} />;
   const found = reply.options.filter(({ path, source }) => path.includes(search) && (!onlySet || source !== "default"));
   return (
     <Card
@@ -63,44 +63,29 @@ function Values() {
             <input type="checkbox" checked={onlySet} onChange={(event) => setOnlySet(event.currentTarget.checked)} />{" "}
             without defaults
           </label>
-          <div class="search">
-            <Icon name="search" size={16} />
-            <input
-              type="search"
-              aria-label="Search options"
-              placeholder="Search options"
-              value={search}
-              onInput={(event) => setSearch(event.currentTarget.value)}
-            />
-          </div>
+          <Search label="Search options" placeholder="Search options" value={search} changed={setSearch} />
         </div>
       }
     >
       {found.length === 0 ? (
         <Empty icon="config" title="No option matches" />
       ) : (
-        <div class="table-box">
-          <table class="values">
-            <thead>
-              <tr>
-                <th>Option</th>
-                <th>Value</th>
-                <th>Source</th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.slice(0, 500).map(({ path, value, source, variable }) => (
-                <tr key={path}>
-                  <td class="mono">{path}</td>
-                  <td class="mono value">{value}</td>
-                  <td class="nowrap">
-                    <Badge tone={sourceTones[source] ?? "neutral"}>{variable === undefined ? source : variable}</Badge>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          class="values"
+          rows={found.slice(0, 500)}
+          keyOf={({ path }) => path}
+          columns={[
+            { title: "Option", class: "mono", cell: ({ path }) => path },
+            { title: "Value", class: "mono value", cell: ({ value }) => value },
+            {
+              title: "Source",
+              class: "nowrap",
+              cell: ({ source, variable = source }) => (
+                <Badge tone={sourceTones[source] ?? "neutral"}>{variable}</Badge>
+              ),
+            },
+          ]}
+        />
       )}
       {reply.apps_left_out > 0 && (
         <p class="quiet">{plural(reply.apps_left_out, "app")} are not listed here; see Apps.</p>
@@ -113,7 +98,7 @@ const outcomeTones: Record<string, Tone> = { done: "good", refused: "warn", fail
 
 function Changes() {
   const { reply, failure } = useReply<AuditReply>("audit", 2_000);
-  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <p class="form-error">{failure}</p>;
+  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <Failure text={failure} />;
   return (
     <Card title="Changes since this service started">
       {reply.entries.length === 0 ? (
@@ -241,11 +226,7 @@ function WhatIf() {
             onInput={(event) => setText(event.currentTarget.value)}
             placeholder={"apps:\n  checkout: { guaranteed: 100, burst: 400 }"}
           />
-          {failure !== "" && (
-            <p class="form-error" role="alert">
-              {failure}
-            </p>
-          )}
+          <Failure text={failure} />
           <div class="dialog-foot">
             <button type="submit" class="primary" disabled={isBusy || text.trim() === ""}>
               {isBusy ? "Replaying…" : "Compare"}
@@ -295,30 +276,25 @@ function WhatIfResult({ reply }: { reply: WhatIfReply }) {
               {count(replay.requests)} requests of the last {count(replay.seconds)} s, with{" "}
               {plural(replay.nodes, "node")} and full buckets at the start.
             </p>
-            <div class="table-box">
-              <table>
-                <thead>
-                  <tr>
-                    <th>App</th>
-                    <th class="right">Requests</th>
-                    <th class="right">Refused now</th>
-                    <th class="right">With the change</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {replay.apps.map((app) => (
-                    <tr key={app.app_id}>
-                      <td class="id">{app.app_id}</td>
-                      <td class="right num">{count(app.requests)}</td>
-                      <td class="right num">{percent(app.refused_before / Math.max(app.requests, 1))}</td>
-                      <td class={`right num ${app.refused_after > app.refused_before ? "text-bad" : ""}`}>
-                        {percent(app.refused_after / Math.max(app.requests, 1))}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              rows={replay.apps}
+              keyOf={({ app_id }) => app_id}
+              columns={[
+                { title: "App", class: "id", cell: ({ app_id }) => app_id },
+                { title: "Requests", kind: "number", cell: ({ requests }) => count(requests) },
+                {
+                  title: "Refused now",
+                  kind: "number",
+                  cell: ({ refused_before, requests }) => percent(refused_before / Math.max(requests, 1)),
+                },
+                {
+                  title: "With the change",
+                  kind: "number",
+                  class: ({ refused_before, refused_after }) => (refused_after > refused_before ? "text-bad" : ""),
+                  cell: ({ refused_after, requests }) => percent(refused_after / Math.max(requests, 1)),
+                },
+              ]}
+            />
           </>
         )}
       </Card>

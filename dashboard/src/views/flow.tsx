@@ -1,8 +1,9 @@
 /** Token flow: from the bucket of the cluster (L1) to the busiest apps (L2) and the leases of the nodes (L3). */
 import type { ComponentChildren } from "preact";
 import type { Flow, FlowApp, State } from "../../../src/service/dashboard/contract.js";
-import { count, plural, rate, short } from "../format.js";
-import { Badge, Bar, Card, Empty, PageHead } from "../parts/parts.js";
+import { count, NONE, plural, rate, short } from "../format.js";
+import { Badge, Card, Empty, PageHead } from "../parts/parts.js";
+import { AppLink, bucketColumns, Table } from "../parts/table.js";
 
 const ROW = 64;
 const WIDTH = 1000;
@@ -146,59 +147,40 @@ function Box({ x, y, title, detail, share, isShort = false }: BoxProps) {
 function FlowTable({ flow: { apps, nodes } }: { flow: Flow }) {
   return (
     <Card title="Tokens of the busiest apps">
-      <div class="table-box">
-        <table>
-          <thead>
-            <tr>
-              <th>App</th>
-              <th class="right">Requests/s</th>
-              <th class="right">Bucket</th>
-              <th class="bar-cell wide-only" aria-label="Fill level" />
-              <th class="right">Leases</th>
-              <th class="right wide-only">Owed</th>
-              <th>State</th>
-            </tr>
-          </thead>
-          <tbody>
-            {apps.map((app) => (
-              <tr key={app.app_id}>
-                <td>
-                  <a class="id" href={`#/apps/${encodeURIComponent(app.app_id)}`}>
-                    {app.app_id}
-                  </a>
-                </td>
-                <td class="right num">{rate(app.requests)}</td>
-                <td class="right num">
-                  {app.tokens === null ? "unknown" : count(Math.floor(app.tokens))}{" "}
-                  <span class="text-faint">/ {short(app.burst)}</span>
-                </td>
-                <td class="wide-only">
-                  <Bar
-                    share={(app.tokens ?? 0) / Math.max(app.burst, 1)}
-                    label={`Tokens in the bucket of ${app.app_id}`}
-                  />
-                </td>
-                <td class="right num">
-                  {count(app.held)}{" "}
-                  <span class="text-faint wide-only">
-                    on {plural(app.leases.filter((held) => held > 0).length, "node")}
-                  </span>
-                </td>
-                <td class="right num wide-only">{app.debt === null || app.debt < 1 ? "–" : count(app.debt)}</td>
-                <td>
-                  {app.refused > 0 ? (
-                    <Badge tone="warn">refusing</Badge>
-                  ) : app.recalled ? (
-                    <Badge tone="info">recalling</Badge>
-                  ) : (
-                    <Badge tone="good">ok</Badge>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        rows={apps}
+        keyOf={({ app_id }) => app_id}
+        columns={[
+          { title: "App", cell: ({ app_id }) => <AppLink id={app_id} /> },
+          { title: "Requests/s", kind: "number", cell: ({ requests }) => rate(requests) },
+          ...bucketColumns("Bucket", (app: FlowApp) => app),
+          {
+            title: "Leases",
+            kind: "number",
+            cell: ({ held, leases }) => (
+              <>
+                {count(held)}{" "}
+                <span class="text-faint wide-only">
+                  on {plural(leases.filter((tokens) => tokens > 0).length, "node")}
+                </span>
+              </>
+            ),
+          },
+          {
+            title: "Owed",
+            kind: "number",
+            isWideOnly: true,
+            cell: ({ debt }) => (debt === null || debt < 1 ? NONE : count(debt)),
+          },
+          {
+            title: "State",
+            cell({ refused, recalled }) {
+              if (refused > 0) return <Badge tone="warn">refusing</Badge>;
+              return recalled ? <Badge tone="info">recalling</Badge> : <Badge tone="good">ok</Badge>;
+            },
+          },
+        ]}
+      />
       {nodes.length === 0 && <p class="quiet">No node holds tokens.</p>}
     </Card>
   );

@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import type { LimitsReply, LimitUsageReply } from "../../../src/service/operations/contract/contract.js";
 import { useReply } from "../api.js";
-import { ago, count, duration, percent, plural, short } from "../format.js";
+import { ago, count, duration, NONE, plural, short } from "../format.js";
 import { Icon } from "../parts/icons.js";
 import { Badge, Bar, Card, Empty, Failure, Loading, PageHead, Search, Tile } from "../parts/parts.js";
+import { DecisionTiles, DryRunBadge, decisionColumns, Table } from "../parts/table.js";
 
 export function LimitsView() {
   const { reply, failure } = useReply<LimitsReply>("limits", 5_000);
@@ -39,87 +40,67 @@ export function LimitsView() {
 function Descriptors({ reply, search }: { reply: LimitsReply; search: string }) {
   const found = reply.descriptors.filter(({ name }) => name.includes(search));
   const now = Date.parse(reply.timestamp);
-  const hasDryRun = found.some(({ dry_run_rejected }) => dry_run_rejected > 0);
   return (
     <Card title={`${plural(found.length, "rate limit")} of Envoy`}>
       {found.length === 0 ? (
         <Empty icon="search" title="No rate limit matches" />
       ) : (
-        <div class="table-box">
-          <table>
-            <thead>
-              <tr>
-                <th>Descriptor</th>
-                <th class="right">Rate</th>
-                <th class="right">Requests</th>
-                <th class="right">Refused</th>
-                {hasDryRun && <th class="right">Would be refused</th>}
-                <th class="wide-only">Last refusal</th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.map((one) => (
-                <tr key={one.name}>
-                  <td class="id value">
-                    {one.name} {one.dry_run && <Badge tone="info">dry run</Badge>}
-                  </td>
-                  <td class="right num nowrap">{one.rate}</td>
-                  <td class="right num">{short(one.requests)}</td>
-                  <td class={`right num ${one.rejected > 0 ? "text-bad" : "text-faint"}`}>{short(one.rejected)}</td>
-                  {hasDryRun && <td class="right num text-faint">{short(one.dry_run_rejected)}</td>}
-                  <td class="wide-only text-faint">
-                    {one.last_refusal === null ? "–" : ago(now - Date.parse(one.last_refusal))}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          rows={found}
+          keyOf={({ name }) => name}
+          columns={[
+            {
+              title: "Descriptor",
+              class: "id value",
+              cell: (one) => (
+                <>
+                  {one.name} <DryRunBadge {...one} />
+                </>
+              ),
+            },
+            { title: "Rate", kind: "number", class: "nowrap", cell: ({ rate }) => rate },
+            ...decisionColumns(found, (one) => one),
+            {
+              title: "Last refusal",
+              isWideOnly: true,
+              class: "text-faint",
+              cell: ({ last_refusal: last }) => (last === null ? NONE : ago(now - Date.parse(last))),
+            },
+          ]}
+        />
       )}
     </Card>
   );
 }
 
 function LimitsTable({ limits }: { limits: LimitsReply["limits"] }) {
-  const hasDryRun = limits.some(({ decisions }) => decisions !== null && decisions.dry_run_rejected > 0);
   return (
-    <div class="table-box">
-      <table>
-        <thead>
-          <tr>
-            <th>Limit</th>
-            <th>Key</th>
-            <th class="right">Rate</th>
-            <th class="right wide-only">Burst</th>
-            <th class="right">Requests</th>
-            <th class="right">Refused</th>
-            {hasDryRun && <th class="right">Would be refused</th>}
-            <th class="wide-only">Counts</th>
-          </tr>
-        </thead>
-        <tbody>
-          {limits.map(({ limit, key, rate, burst, count: counts, dry_run, decisions }) => (
-            <tr key={limit}>
-              <td>
-                <a class="id" href={`#/limits/${encodeURIComponent(limit)}`}>
-                  {limit}
-                </a>{" "}
-                {dry_run && <Badge tone="info">dry run</Badge>}
-              </td>
-              <td class="mono nowrap">{key.join(", ") || "all requests"}</td>
-              <td class="right num nowrap">{rate}</td>
-              <td class="right num wide-only">{short(burst)}</td>
-              <td class="right num">{short(decisions?.requests)}</td>
-              <td class={`right num ${(decisions?.rejected ?? 0) > 0 ? "text-bad" : "text-faint"}`}>
-                {short(decisions?.rejected)}
-              </td>
-              {hasDryRun && <td class="right num text-faint">{short(decisions?.dry_run_rejected)}</td>}
-              <td class="wide-only">{counts === "cost" ? "cost" : "requests"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      rows={limits}
+      keyOf={({ limit }) => limit}
+      columns={[
+        {
+          title: "Limit",
+          cell: ({ limit, dry_run }) => (
+            <>
+              <a class="id" href={`#/limits/${encodeURIComponent(limit)}`}>
+                {limit}
+              </a>{" "}
+              <DryRunBadge dry_run={dry_run} />
+            </>
+          ),
+        },
+        { title: "Key", class: "mono nowrap", cell: ({ key }) => key.join(", ") || "all requests" },
+        { title: "Rate", kind: "number", class: "nowrap", cell: ({ rate }) => rate },
+        { title: "Burst", kind: "number", isWideOnly: true, cell: ({ burst }) => short(burst) },
+        ...decisionColumns(limits, ({ decisions }) => decisions),
+        {
+          title: "Counts",
+          isWideOnly: true,
+          cell: ({ count: counts }) => (counts === "cost" ? "cost" : "requests"),
+        },
+      ]}
+    />
   );
 }
 
@@ -158,7 +139,9 @@ export function LimitDetail({ name }: { name: string }) {
               note={`counts ${reply.count === "cost" ? "cost" : "requests"}`}
             />
             <Tile label="Rate" value={reply.rate} note={`burst ${short(reply.burst)}`} />
-            {reply.decisions !== null && <Decisions decisions={reply.decisions} isDryRun={reply.dry_run} />}
+            {reply.decisions !== null && (
+              <DecisionTiles decisions={reply.decisions} isDryRun={reply.dry_run} note="since the gateways started" />
+            )}
             <Tile label="Values in use" value={count(reply.in_use)} note="reported lately by live nodes" />
           </dl>
           {reply.why !== "" && <p class="why card">{reply.why}</p>}
@@ -187,65 +170,50 @@ export function LimitDetail({ name }: { name: string }) {
   );
 }
 
-interface DecisionsProps {
-  decisions: NonNullable<LimitUsageReply["decisions"]>;
-  isDryRun: boolean;
-}
-
-function Decisions({ decisions: { requests, rejected, dry_run_rejected }, isDryRun }: DecisionsProps) {
-  return (
-    <>
-      <Tile label="Requests" value={short(requests)} note="since the gateways started" />
-      <Tile
-        label="Refused"
-        value={short(rejected)}
-        tone={rejected > 0 ? "warn" : "neutral"}
-        note={requests === 0 ? "no requests" : `${percent(rejected / requests)} of requests`}
-      />
-      {(isDryRun || dry_run_rejected > 0) && (
-        <Tile label="Would be refused" value={short(dry_run_rejected)} note="admitted by a dry run" />
-      )}
-    </>
-  );
-}
-
 function ValuesTable({ reply: { values, burst } }: { reply: LimitUsageReply }) {
   return (
-    <div class="table-box">
-      <table>
-        <thead>
-          <tr>
-            <th>Value</th>
-            <th class="right">Used</th>
-            <th class="bar-cell wide-only" aria-label="Used share of the burst" />
-            <th class="right">Left</th>
-            <th class="right wide-only">On leases</th>
-            <th class="right">Spent</th>
-            <th class="right">Full again in</th>
-          </tr>
-        </thead>
-        <tbody>
-          {values.map(({ value, used, remaining, held, spent, reset_seconds }) => (
-            <tr key={value}>
-              <td class="id value">{value}</td>
-              <td class="right num nowrap">
-                {short(used)} <span class="text-faint">/ {short(burst)}</span>
-              </td>
-              <td class="wide-only">
-                <Bar
-                  share={used / Math.max(burst, 1)}
-                  label={`Used tokens of ${value}`}
-                  tone={used >= burst ? "bad" : "info"}
-                />
-              </td>
-              <td class={`right num ${remaining < 1 ? "text-bad" : ""}`}>{short(remaining)}</td>
-              <td class="right num wide-only">{short(held)}</td>
-              <td class="right num">{short(spent)}</td>
-              <td class="right num nowrap">{reset_seconds === 0 ? "–" : duration(reset_seconds)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      rows={values}
+      keyOf={({ value }) => value}
+      columns={[
+        { title: "Value", class: "id value", cell: ({ value }) => value },
+        {
+          title: "Used",
+          kind: "number",
+          class: "nowrap",
+          cell: ({ used }) => (
+            <>
+              {short(used)} <span class="text-faint">/ {short(burst)}</span>
+            </>
+          ),
+        },
+        {
+          title: "Used share of the burst",
+          kind: "bar",
+          isWideOnly: true,
+          cell: ({ value, used }) => (
+            <Bar
+              share={used / Math.max(burst, 1)}
+              label={`Used tokens of ${value}`}
+              tone={used >= burst ? "bad" : "info"}
+            />
+          ),
+        },
+        {
+          title: "Left",
+          kind: "number",
+          class: ({ remaining }) => (remaining < 1 ? "text-bad" : ""),
+          cell: ({ remaining }) => short(remaining),
+        },
+        { title: "On leases", kind: "number", isWideOnly: true, cell: ({ held }) => short(held) },
+        { title: "Spent", kind: "number", cell: ({ spent }) => short(spent) },
+        {
+          title: "Full again in",
+          kind: "number",
+          class: "nowrap",
+          cell: ({ reset_seconds }) => (reset_seconds === 0 ? NONE : duration(reset_seconds)),
+        },
+      ]}
+    />
   );
 }

@@ -2,9 +2,9 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Nodes, PlaneNode, State } from "../../../src/service/dashboard/contract.js";
-import { ago, count, plural, short } from "../format.js";
-import { Icon } from "../parts/icons.js";
-import { Badge, Banner, Card, Empty, PageHead, Tile } from "../parts/parts.js";
+import { ago, count, NONE, plural, short } from "../format.js";
+import { Badge, Banner, Card, Empty, PageHead, Search, Tile } from "../parts/parts.js";
+import { LiveBadge, Table } from "../parts/table.js";
 
 const SHOWN = 100;
 
@@ -59,46 +59,13 @@ function NodeList({ nodes: { nodes, partial }, version }: { nodes: Nodes; versio
       </dl>
       <Card
         title={plural(found.length, "node")}
-        action={
-          <div class="search">
-            <Icon name="search" size={16} />
-            <input
-              type="search"
-              aria-label="Search nodes"
-              placeholder="Search nodes"
-              value={search}
-              onInput={(event) => setSearch(event.currentTarget.value)}
-            />
-          </div>
-        }
+        action={<Search label="Search nodes" placeholder="Search nodes" value={search} changed={setSearch} />}
       >
         {found.length === 0 ? (
           <Empty icon="nodes" title="No node matches" />
         ) : (
           <>
-            <div class="table-box">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Node</th>
-                    <th>Type</th>
-                    <th>State</th>
-                    <th class="right">Last contact</th>
-                    <th class="right">Holds</th>
-                    <th class="right">Level</th>
-                    <th class="right wide-only">Slots held</th>
-                    <th class="right wide-only">Memory</th>
-                    <th class="right wide-only">Failed syncs</th>
-                    <th class="wide-only">Configuration</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.slice(0, shown).map((node) => (
-                    <NodeRow key={node.node_id} node={node} version={version} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <NodeTable nodes={found.slice(0, shown)} version={version} />
             {found.length > shown && (
               <button type="button" class="secondary more" onClick={() => setShown(shown + SHOWN)}>
                 Show {count(Math.min(SHOWN, found.length - shown))} more
@@ -113,33 +80,39 @@ function NodeList({ nodes: { nodes, partial }, version }: { nodes: Nodes; versio
 
 const kinds: Record<string, string> = { node: "Node", nginx: "nginx", envoy: "Envoy", "": "other service" };
 
-function NodeRow({ node, version }: { node: PlaneNode; version: string }) {
-  const { level, config_version } = node;
+function NodeTable({ nodes, version }: { nodes: PlaneNode[]; version: string }) {
   return (
-    <tr>
-      <td class="id">{node.node_id}</td>
-      <td>{kinds[node.kind] ?? node.kind}</td>
-      <td>{node.alive ? <Badge tone="good">live</Badge> : <Badge tone="bad">silent</Badge>}</td>
-      <td class="right num nowrap">{ago(node.silent_ms)}</td>
-      <td class="right num">{short(node.held)}</td>
-      <td class="right num">{level === null ? "–" : level > 0 ? <Badge tone="warn">{level}</Badge> : level}</td>
-      <td class="right num wide-only">{count(node.slots)}</td>
-      <td class="right num wide-only nowrap">{memory(node)}</td>
-      <td class="right num wide-only">{count(node.failed_syncs)}</td>
-      <td class="wide-only">
-        {config_version === null ? (
-          "–"
-        ) : config_version === version ? (
-          "current"
-        ) : (
-          <Badge tone="warn">{config_version.slice(0, 12)}</Badge>
-        )}
-      </td>
-    </tr>
+    <Table
+      rows={nodes}
+      keyOf={({ node_id }) => node_id}
+      columns={[
+        { title: "Node", class: "id", cell: ({ node_id }) => node_id },
+        { title: "Type", cell: ({ kind }) => kinds[kind] ?? kind },
+        { title: "State", cell: (node) => <LiveBadge {...node} /> },
+        { title: "Last contact", kind: "number", class: "nowrap", cell: ({ silent_ms }) => ago(silent_ms) },
+        { title: "Holds", kind: "number", cell: ({ held }) => short(held) },
+        {
+          title: "Level",
+          kind: "number",
+          cell: ({ level }) => (level !== null && level > 0 ? <Badge tone="warn">{level}</Badge> : (level ?? NONE)),
+        },
+        { title: "Slots held", kind: "number", isWideOnly: true, cell: ({ slots }) => count(slots) },
+        { title: "Memory", kind: "number", isWideOnly: true, class: "nowrap", cell: memory },
+        { title: "Failed syncs", kind: "number", isWideOnly: true, cell: ({ failed_syncs }) => count(failed_syncs) },
+        {
+          title: "Configuration",
+          isWideOnly: true,
+          cell({ config_version }) {
+            if (config_version === null) return NONE;
+            return config_version === version ? "current" : <Badge tone="warn">{config_version.slice(0, 12)}</Badge>;
+          },
+        },
+      ]}
+    />
   );
 }
 
 function memory({ memory_used_mb: used, memory_free_mb: free }: PlaneNode): string {
   if (used !== null) return `${count(used)} MB`;
-  return free === null ? "–" : `${count(free)} MB free`;
+  return free === null ? NONE : `${count(free)} MB free`;
 }

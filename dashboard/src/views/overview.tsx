@@ -5,6 +5,7 @@ import { ago, count, latency, percent, plural, rate, short } from "../format.js"
 import { Chart, type ChartLine } from "../parts/chart.js";
 import { Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
 import { ReasonBadge, Reasons } from "../parts/reasons.js";
+import { AppLink, badIfAny, Table } from "../parts/table.js";
 
 const traffic: ChartLine<HistoryPoint>[] = [
   { label: "Admitted", tone: "series-good", filled: true, value: ({ admitted }) => admitted },
@@ -187,38 +188,35 @@ function BusiestApps({ overview: { busiest, apps_total } }: { overview: State["o
           Send a request through the gateway, and the app appears here.
         </Empty>
       ) : (
-        <div class="table-box">
-          <table>
-            <thead>
-              <tr>
-                <th>App</th>
-                <th class="wide-only" aria-label="Share of the busiest" />
-                <th class="right">Requests/s</th>
-                <th class="right">Refused/s</th>
-                {hasDryRun && <th class="right">Would refuse/s</th>}
-                <th class="right">Total</th>
-              </tr>
-            </thead>
-            <tbody>
-              {busiest.map((app) => (
-                <tr key={app.app_id}>
-                  <td>
-                    <a class="id" href={`#/apps/${encodeURIComponent(app.app_id)}`}>
-                      {app.app_id}
-                    </a>
-                  </td>
-                  <td class="wide-only bar-cell">
-                    <Bar share={app.requests / most} label={`Requests of ${app.app_id} relative to the busiest app`} />
-                  </td>
-                  <td class="right num">{rate(app.requests)}</td>
-                  <td class={`right num ${app.refused > 0 ? "text-bad" : "text-faint"}`}>{rate(app.refused)}</td>
-                  {hasDryRun && <td class="right num text-faint">{rate(app.dry_run)}</td>}
-                  <td class="right num">{short(app.total)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          rows={busiest}
+          keyOf={({ app_id }) => app_id}
+          columns={[
+            { title: "App", cell: ({ app_id }) => <AppLink id={app_id} /> },
+            {
+              title: "Share of the busiest",
+              kind: "bar",
+              isWideOnly: true,
+              cell: ({ app_id, requests }) => (
+                <Bar share={requests / most} label={`Requests of ${app_id} relative to the busiest app`} />
+              ),
+            },
+            { title: "Requests/s", kind: "number", cell: ({ requests }) => rate(requests) },
+            {
+              title: "Refused/s",
+              kind: "number",
+              class: ({ refused }) => badIfAny(refused),
+              cell: ({ refused }) => rate(refused),
+            },
+            hasDryRun && {
+              title: "Would refuse/s",
+              kind: "number",
+              class: "text-faint",
+              cell: ({ dry_run }) => rate(dry_run),
+            },
+            { title: "Total", kind: "number", cell: ({ total }) => short(total) },
+          ]}
+        />
       )}
     </Card>
   );
@@ -236,13 +234,7 @@ function RecentRefusals({ overview: { recent_refusals, status } }: { overview: S
             <li key={`${one.at} ${i}`}>
               <span class="refusal-when num">{ago(now - one.at)}</span>
               <span class="refusal-what">
-                {one.app_id === "" ? (
-                  <em>no app</em>
-                ) : (
-                  <a class="id" href={`#/apps/${encodeURIComponent(one.app_id)}`}>
-                    {one.app_id}
-                  </a>
-                )}{" "}
+                {one.app_id === "" ? <em>no app</em> : <AppLink id={one.app_id} />}{" "}
                 <ReasonBadge code={one.code} limit={one.limit_name} dryRun={one.dry_run} />
               </span>
               <span class="refusal-why">{one.explanation || `${one.method}, cost ${count(one.cost)}`}</span>
