@@ -91,19 +91,13 @@ function appReader(context: OperationsContext) {
         apps: page.map((app, i) => {
           const total = totals.get(app.id) ?? noTotals();
           const [last] = total.lastRefusals;
-          return {
-            app_id: app.id,
-            ...limitsOf(app),
-            l2_tokens: balances?.[i]?.tokens ?? null,
-            debt: balances?.[i]?.debt ?? null,
-            ...countsOf(total),
-            last_refusal: last === undefined ? null : refusalOf(last, app, cluster),
-          };
+          const lastRefusal = last && refusalOf(last, app, cluster);
+          return contract.appSummaryOf({ app, balances: balances?.[i], total, lastRefusal });
         }),
         total,
         descriptor_limits: limits.map(({ name, rate, limits: { burst, dryRun } }) => ({
           ...{ limit: name, rate, burst, dry_run: dryRun },
-          ...countsOf(limitTotals.get(name) ?? noTotals()),
+          ...contract.countsOf(limitTotals.get(name) ?? noTotals()),
         })),
         cluster: clusterOf(l1, cluster),
         timestamp: context.timestamp(),
@@ -134,7 +128,7 @@ function appReader(context: OperationsContext) {
       );
       return {
         app_id: id,
-        config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
+        config: { ...contract.limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
         layers: {
           l1: clusterOf(l1, cluster),
           l2: balances === undefined ? null : bucketOf(balances),
@@ -145,7 +139,7 @@ function appReader(context: OperationsContext) {
           },
         },
         statistics: {
-          ...countsOf(total),
+          ...contract.countsOf(total),
           l3_hit_ratio: ratio(total.l3Hits, total.requests),
           refusals: byCode(total.refusals),
           reasons: reasonsOf(total.refusals, total.dryRunRefusals),
@@ -211,12 +205,4 @@ function costHistogram(costs: readonly number[]): contract.AppReply["statistics"
 
 function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<contract.AppReply["layers"]["l2"]>) {
   return { tokens, debt, granted, spent, returned };
-}
-
-function limitsOf({ guaranteed, burst, priority, dryRun }: AppLimits) {
-  return { guaranteed, burst, priority, dry_run: dryRun };
-}
-
-function countsOf({ requests, allowed, refused, dryRunRefused }: ReturnType<typeof noTotals>) {
-  return { requests, allowed, rejected: refused, dry_run_rejected: dryRunRefused };
 }

@@ -1,6 +1,9 @@
-/** Schemas of apps, refusals and connections. */
+/** Schemas of apps, refusals and connections, and the parts of replies that several operations fill. */
 import * as z from "zod";
+import type { AppLimits } from "../../../core/app-limits.js";
+import type { AppReport } from "../../metrics/app-counters.js";
 import { layerNames } from "../../metrics/labels.js";
+import type { AppBalances } from "../../metrics/store-state.js";
 import { count, counts, known, reply } from "./fields.js";
 
 /** Requests by reason of their refusal. */
@@ -55,6 +58,42 @@ const appSummary = z.strictObject({
   ...counts,
   last_refusal: refusal.nullable(),
 });
+
+export const limitsOf = ({ guaranteed, burst, priority, dryRun }: AppLimits) => ({
+  ...{ guaranteed, burst, priority },
+  dry_run: dryRun,
+});
+
+export const countsOf = ({
+  requests,
+  allowed,
+  refused,
+  dryRunRefused,
+}: Pick<AppReport, "requests" | "allowed" | "refused" | "dryRunRefused">) => ({
+  ...{ requests, allowed },
+  rejected: refused,
+  dry_run_rejected: dryRunRefused,
+});
+
+export interface AppState {
+  app: AppLimits;
+  /** Undefined if the store did not answer. */
+  balances: AppBalances | undefined;
+  total: Parameters<typeof countsOf>[0];
+  lastRefusal: Refusal | undefined;
+}
+
+/** An entry of the list of apps. */
+export function appSummaryOf({ app, balances, total, lastRefusal }: AppState): z.output<typeof appSummary> {
+  return {
+    app_id: app.id,
+    ...limitsOf(app),
+    l2_tokens: balances?.tokens ?? null,
+    debt: balances?.debt ?? null,
+    ...countsOf(total),
+    last_refusal: lastRefusal ?? null,
+  };
+}
 
 const descriptorLimit = z.strictObject({
   limit: z.string().describe("Its label, as in metrics."),
