@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The entry point: output to stdout, errors to stderr, and an exit code. */
 import { runCommandLine } from "./command-line.js";
-import { showWaiting } from "./waiting.js";
+import { showWaiting } from "./printing.js";
 
 // In `tollgate apps | head`, head closes the pipe early. That is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {

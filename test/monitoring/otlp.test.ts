@@ -5,7 +5,7 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { SimpleSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import { request } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { formatTraceParent, parseTraceParent } from "../../src/service/telemetry/traceparent.js";
+import { formatTraceParent, parseTraceParent } from "../../src/service/telemetry/tracing.js";
 import { type Collector, startCollector } from "../support/collector.js";
 import { type GatewayProcess, startGateway } from "../support/gateway-process.js";
 import { startBackend } from "../support/http-backend.js";

@@ -3,9 +3,9 @@ import type { AppReport } from "../metrics/app-counters.js";
 import type { LimitReport } from "../metrics/node-metrics.js";
 import { type DecisionTotals, type LimitTotals, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
-import { quantile } from "../metrics/quantile.js";
 import { addCounts } from "../metrics/refusal-counts.js";
 import type { NodeReport } from "../metrics/reports.js";
+import { quantile } from "../metrics/series.js";
 import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;

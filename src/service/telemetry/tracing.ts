@@ -5,7 +5,6 @@ import type { Verdict } from "../../planes/node/http/request-admission.js";
 import type { RequestSpan, Tracing } from "../../planes/node/http/tracing.js";
 import { printable } from "../../shared/printable.js";
 import { attributesOf, EXPORT_TIMEOUT_MS, httpOptions, loaded, observe, type TelemetryOptions } from "./exporters.js";
-import { formatTraceParent, parseTraceParent, type TraceParent } from "./traceparent.js";
 
 export interface RunningTracing extends Tracing {
   /** Exports the last spans, for at most this long. */
@@ -131,4 +130,29 @@ function perSecond(most: number): (nowMs: number) => boolean {
     }
     return ++count <= most;
   };
+}
+
+export interface TraceParent {
+  traceId: string;
+  spanId: string;
+  isSampled: boolean;
+}
+
+/** The header `traceparent` of W3C Trace Context. */
+const TRACE_PARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const SAMPLED = 1;
+
+/** Undefined if the header is missing, sent twice or invalid: then a new trace begins. */
+export function parseTraceParent(values: readonly string[]): TraceParent | undefined {
+  const [text = "", ...more] = values;
+  const [, version, traceId, spanId, flags = "", rest] = TRACE_PARENT.exec(text) ?? [];
+  if (more.length > 0 || traceId === undefined || spanId === undefined) return undefined;
+  // Later versions may have more fields.
+  if (version === "ff" || (version === "00" && rest !== undefined)) return undefined;
+  if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
+  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
+}
+
+export function formatTraceParent({ traceId, spanId }: { traceId: string; spanId: string }): string {
+  return `00-${traceId}-${spanId}-01`;
 }

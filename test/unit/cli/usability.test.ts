@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { commandGroups } from "../../../src/cli/command-list.js";
-import { showWaiting } from "../../../src/cli/waiting.js";
+import { showWaiting } from "../../../src/cli/printing.js";
 
 const tollgate = (line: string) => runCommandLine(line.split(" "));
 

@@ -1,7 +1,7 @@
 /** The limit to which the use of the heap is compared. */
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { heapShare, oldSpaceLimit } from "../../../src/shared/heap.js";
+import { heapShare, oldSpaceLimit } from "../../../src/shared/overload.js";
 
 const MB = 1_048_576;
 
@@ -17,7 +17,7 @@ describe("limit of the old generation", () => {
   });
 
   it("is the one at which Node ends: shortly before, the share is near 1", () => {
-    const module = new URL("../../../src/shared/heap.ts", import.meta.url).href;
+    const module = new URL("../../../src/shared/overload.ts", import.meta.url).href;
     const script = `
       const { heapShare } = await import(${JSON.stringify(module)});
       const held = [];

@@ -1,7 +1,6 @@
 /** The values of a push: counters with their growth since the last one, gauges, and quantiles of histograms. */
 import { metricList } from "../catalog.js";
-import { quantile } from "../quantile.js";
-import { labelsOf, type Series, type Values } from "../series.js";
+import { labelsOf, quantile, type Series, type Values } from "../series.js";
 
 export interface Sample {
   name: string;

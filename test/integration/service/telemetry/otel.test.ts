@@ -6,7 +6,7 @@ import { SimpleSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import { formatTraceParent, parseTraceParent } from "../../../../src/service/telemetry/traceparent.js";
+import { formatTraceParent, parseTraceParent } from "../../../../src/service/telemetry/tracing.js";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { startBackend } from "../../../support/http-backend.js";
 import { type OtlpReceiver, spansOfTrace, startOtlpReceiver } from "../../../support/otlp-receiver.js";

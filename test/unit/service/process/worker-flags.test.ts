@@ -1,6 +1,6 @@
 /** Flags of worker processes. */
 import { expect, it } from "vitest";
-import { workerFlags } from "../../../../src/service/process/worker-flags.js";
+import { workerFlags } from "../../../../src/service/process/workers.js";
 
 it("workers have the flags of the service and a bound on the young generation", () => {
   expect(workerFlags(["--import", "tsx"])).toEqual(["--import", "tsx", "--max-semi-space-size=16"]);

@@ -1,6 +1,6 @@
 /** `traceparent` of W3C Trace Context: valid headers are read, all others begin a new trace. */
 import { describe, expect, it } from "vitest";
-import { formatTraceParent, parseTraceParent } from "../../../../src/service/telemetry/traceparent.js";
+import { formatTraceParent, parseTraceParent } from "../../../../src/service/telemetry/tracing.js";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";
