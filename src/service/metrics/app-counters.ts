@@ -126,15 +126,15 @@ export class LabelSeries {
   decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void {
     const { code, allowed: isAllowed, method, cost, limitName } = decision;
     observe(isRemote ? this.remoteLatency() : this.localLatency(), checkBounds, seconds);
-    (isHit ? this.hits : this.misses)[0]!++;
-    (isAllowed ? this.allowed : this.rejected)[0]!++;
+    (isHit ? this.hits : this.misses)[0]++;
+    (isAllowed ? this.allowed : this.rejected)[0]++;
     const own = this.methodOf(method);
     observe(own.cost, costBounds, cost);
-    if (code === OK) own.allowed[0]!++;
+    if (code === OK) own.allowed[0]++;
     else if (isAllowed) this.all.add("ratelimit_requests_total", [this.label, own.method, "dry_run_rejected"]);
     else {
-      own.rejected[0]!++;
-      this.refusalsOf(code, layerOf(code, limitName))[0]!++;
+      own.rejected[0]++;
+      this.refusalsOf(code, layerOf(code, limitName))[0]++;
     }
   }
 
@@ -161,7 +161,7 @@ export class LabelSeries {
   }
 
   hitRatio(): number {
-    return this.hits[0]! / Math.max(this.hits[0]! + this.misses[0]!, 1);
+    return this.hits[0] / Math.max(this.hits[0] + this.misses[0], 1);
   }
 
   private localLatency(): Values {

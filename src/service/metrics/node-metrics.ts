@@ -143,7 +143,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       own = { allowed: of("allowed"), rejected: of("rejected"), dry_run_rejected: of("dry_run_rejected") };
       byLimit.set(name, own);
     }
-    own[statusOf(limit)][0]!++;
+    own[statusOf(limit)][0]++;
   }
 
   function gauges(limiter: LimiterState, { pods, proxies, certificates }: ProcessGauges) {
@@ -224,7 +224,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     /** Requests at each of `limits`. Those without requests are left out. */
     limits: () =>
       Array.from(byLimit, ([name, own]): LimitReport => {
-        return [name, own.allowed[0]!, own.rejected[0]!, own.dry_run_rejected[0]!];
+        return [name, own.allowed[0], own.rejected[0], own.dry_run_rejected[0]];
       }),
 
     /**

@@ -6,7 +6,7 @@ import { createPlaneTotals } from "./plane-totals.js";
 import { latencyBoundsSeconds } from "./process-counters.js";
 import { reportedReasons } from "./refusal-counts.js";
 import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
-import { createSeries, type Series, type SeriesList, seriesKey } from "./series.js";
+import { createSeries, type Series, type SeriesList, seriesKey, type Values } from "./series.js";
 
 interface ReportingNode {
   epoch: number;
@@ -135,8 +135,8 @@ const latencyBuckets = [...latencyBoundsSeconds, Number.POSITIVE_INFINITY].map((
 });
 
 /** The numbers begin with a sum in nanoseconds. */
-function addLatency(sum: number[], [nanoseconds = 0, ...counts]: readonly number[]): void {
-  sum[0]! += nanoseconds / 1e9;
+function addLatency(sum: Values, [nanoseconds = 0, ...counts]: readonly number[]): void {
+  sum[0] += nanoseconds / 1e9;
   latencyBuckets.forEach((bucket, i) => {
     sum[bucket + 1]! += counts[i] ?? 0;
   });

@@ -5,6 +5,7 @@ import { methodLabels, reasons } from "./labels.js";
 import { newLatency } from "./process-counters.js";
 import { addCount, type RefusalCounts, reasonKey, reportedReasons, SOME_LIMIT } from "./refusal-counts.js";
 import type { PlaneRefusal, PlaneReport } from "./reports.js";
+import type { Values } from "./series.js";
 
 export interface DecisionTotals {
   requests: number;
@@ -23,7 +24,7 @@ export interface DecisionTotals {
 /** Of all apps. */
 export interface AllDecisions extends DecisionTotals {
   /** Decision times with `latencyBoundsSeconds`. The first number is their sum in seconds. */
-  latency: number[];
+  latency: Values;
 }
 
 function noTotals(): DecisionTotals {
@@ -155,7 +156,7 @@ function reasonsIn({ refusals, dryRunRefusals }: DecisionTotals, isDryRun: boole
 const latencyNames = ["latency_local", "latency_remote"];
 
 /** Adds the numbers that a data plane sent. Their sum is in nanoseconds. */
-function addLatency(sums: number[], [nanoseconds = 0, ...counts]: readonly number[]): void {
-  sums[0]! += nanoseconds / 1e9;
+function addLatency(sums: Values, [nanoseconds = 0, ...counts]: readonly number[]): void {
+  sums[0] += nanoseconds / 1e9;
   for (let i = 1; i < sums.length; i++) sums[i]! += counts[i - 1] ?? 0;
 }

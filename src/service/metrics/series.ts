@@ -3,7 +3,7 @@ import { type MetricName, metricList, metrics } from "./catalog.js";
 import type { MetricDefinition } from "./metric-definition.js";
 
 /** One number; for a histogram its sum, one count per bucket (not cumulative), and the count above all bounds. */
-export type Values = number[];
+export type Values = [first: number, ...buckets: number[]];
 
 /** The label values of a series, in the order of the catalog, as one text. */
 type Key = string;
@@ -54,7 +54,7 @@ export function createSeries() {
   return {
     of,
     add(name: MetricName, labels: readonly string[], value = 1): void {
-      of(name, ...labels)[0]! += value;
+      of(name, ...labels)[0] += value;
     },
     observe(name: MetricName, labels: string[], value: number): void {
       observe(of(name, ...labels), metrics[name].bounds, value);
@@ -67,7 +67,7 @@ export function createSeries() {
           const isFirst = !families.get(name)?.has(key);
           const sum = withKey(name, key);
           const from = at * sum.length;
-          if (combine !== undefined) sum[0] = isFirst ? values[from]! : combine(sum[0]!, values[from]!);
+          if (combine !== undefined) sum[0] = isFirst ? values[from]! : combine(sum[0], values[from]!);
           else for (let i = 0; i < sum.length; i++) sum[i]! += values[from + i] ?? 0;
         });
       }
@@ -117,13 +117,13 @@ export async function* writePage(lists: readonly SeriesList[], apps: ReadonlySet
 }
 
 /** A sum, one count per bucket, and the count above all bounds. */
-export const newHistogram = (bounds: readonly number[]): Values => new Array<number>(bounds.length + 2).fill(0);
+export const newHistogram = (bounds: readonly number[]): Values => [0, ...new Array<number>(bounds.length + 1).fill(0)];
 
 /** Linear search, because most values are small. */
 export function observe(histogram: Values, bounds: readonly number[], value: number): void {
   let bucket = 0;
   while (bucket < bounds.length && value > bounds[bucket]!) bucket++;
-  histogram[0]! += value;
+  histogram[0] += value;
   histogram[bucket + 1]!++;
 }
 

@@ -27,19 +27,20 @@ export function createSampler() {
       for (const [key, values] of series.entries(name)) {
         const id = `${name} ${key}`;
         const last = before.get(id);
-        const growth = values.map((value, i) => Math.max(value - (last?.[i] ?? 0), 0));
+        const growthOf = (value: number, at: number) => Math.max(value - (last?.[at] ?? 0), 0);
         const labels = labelsOf(name, key);
-        const add = (suffix: string, kind: Sample["kind"], value: number, grown: number) =>
-          samples.push({ name: `${name}${suffix}`, labels, kind, value, growth: grown });
+        const add = (suffix: string, kind: Sample["kind"], value: number, growth: number) =>
+          samples.push({ name: `${name}${suffix}`, labels, kind, value, growth });
+        const [first, ...counts] = values;
         if (type === "histogram") {
-          const count = (list: Values) => list.slice(1).reduce((sum, one) => sum + one, 0);
-          add("_count", "counter", count(values), count(growth));
-          add("_sum", "counter", values[0]!, growth[0]!);
-          if (count(growth) > 0) {
-            for (const [suffix, share] of QUANTILES)
-              add(`_${suffix}`, "gauge", quantile(bounds, growth.slice(1), share), 0);
+          const sum = (list: readonly number[]) => list.reduce((total, one) => total + one, 0);
+          const grown = counts.map((count, bucket) => growthOf(count, bucket + 1));
+          add("_count", "counter", sum(counts), sum(grown));
+          add("_sum", "counter", first, growthOf(first, 0));
+          if (sum(grown) > 0) {
+            for (const [suffix, share] of QUANTILES) add(`_${suffix}`, "gauge", quantile(bounds, grown, share), 0);
           }
-        } else add("", type === "counter" ? "counter" : "gauge", values[0]!, growth[0]!);
+        } else add("", type === "counter" ? "counter" : "gauge", first, growthOf(first, 0));
         if (type === "counter" || type === "histogram") now.set(id, [...values]);
       }
     }
