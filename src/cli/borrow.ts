@@ -9,8 +9,12 @@ const MAX_AMOUNT = 1_000_000_000;
 
 /** The body for APP and AMOUNT. */
 function transfer({ words, signature }: OperatorCall<Record<never, never>>) {
-  const app_id = expectApp(words[0]);
-  return { app_id, amount: readWhole("AMOUNT", words[1]!, { least: 1, most: MAX_AMOUNT }), ...signature };
+  const app_id = expectApp(words.required("APP"));
+  return {
+    app_id,
+    amount: readWhole("AMOUNT", words.required("AMOUNT"), { least: 1, most: MAX_AMOUNT }),
+    ...signature,
+  };
 }
 
 const exitCode = ({ status }: { status: string }) => (status === "refused" ? EXIT_REFUSED : EXIT_OK);

@@ -45,8 +45,7 @@ export const command: Command = {
       days: { type: "string", default: "90" },
       json: flagOption,
     });
-    expectWords(words, ["DIR"]);
-    const dir = words[0]!;
+    const dir = expectWords(words, ["DIR"]).required("DIR");
     for (const host of values.host) {
       if (isIP(host) === 0 && !HOST.test(host))
         throw new UsageError(`--host: ${quoted(host)} is not a host or address`);

@@ -32,8 +32,7 @@ export const command: Command = {
   help,
   run(args) {
     const { values, words } = readArguments(args, { json: flagOption, explain: textOption });
-    expectWords(words, ["FILE"]);
-    const file = words[0]!;
+    const file = expectWords(words, ["FILE"]).required("FILE");
     const loaded = withFileChecks(loadConfig({ file, env: process.env }));
     if (values.explain !== undefined) {
       const config = configOrThrow(file, loaded);

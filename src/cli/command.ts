@@ -90,11 +90,26 @@ export function readOptions<T extends OptionSpecs>(args: string[], options: T): 
   return values;
 }
 
+/** The arguments that are not options, by name. */
+export interface Words {
+  required(name: string): string;
+  optional(name: string): string | undefined;
+}
+
 /** Checks the number of words. Names in brackets, such as `[APP]`, are optional. */
-export function expectWords(words: string[], names: string[]): void {
+export function expectWords(words: readonly string[], names: readonly string[]): Words {
   const missing = names[words.length];
   if (missing !== undefined && !missing.startsWith("[")) throw new UsageError(`${missing} is missing`);
   if (words.length > names.length) throw new UsageError(`unexpected argument ${quoted(words[names.length] ?? "")}`);
+  const given = new Map(words.map((word, i) => [names[i]?.replace(/^\[|\]$/g, ""), word]));
+  return {
+    optional: (name) => given.get(name),
+    required(name) {
+      const word = given.get(name);
+      if (word === undefined) throw new UsageError(`${name} is missing`);
+      return word;
+    },
+  };
 }
 
 export function readChoice<T extends string>(option: string, text: string, choices: readonly T[]): T {

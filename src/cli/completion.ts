@@ -22,8 +22,8 @@ export const completionOf = (commands: readonly Listed[]): Command => ({
   help,
   async run(args) {
     const { words } = readArguments(args, {});
-    expectWords(words, ["bash or zsh"]);
-    const shell = readChoice("the shell", words[0]!, SHELLS);
+    const name = expectWords(words, ["bash or zsh"]).required("bash or zsh");
+    const shell = readChoice("the shell", name, SHELLS);
     const cases = await Promise.all(
       commands.map(async ({ name, load }) => `    ${name}) words="${optionsIn((await load()).command.help)}" ;;`),
     );

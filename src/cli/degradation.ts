@@ -36,7 +36,7 @@ export const command = actionCommand({
       words: ["LEVEL"],
       options: ["for"],
       run(call) {
-        const level = readWhole("LEVEL", call.words[0]!, { least: 0, most: 3 });
+        const level = readWhole("LEVEL", call.words.required("LEVEL"), { least: 0, most: 3 });
         const bounds = { leastMs: 1_000, mostMs: 86_400_000 };
         const duration_seconds = readDuration("--for", call.values.for ?? "5m", bounds) / 1000;
         const body = { level, duration_seconds, ...call.signature };

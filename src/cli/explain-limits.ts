@@ -22,39 +22,41 @@ interface Described {
   bytes: number;
 }
 
+/** Followed by a value. */
+type Word = "from" | "user" | "app" | "host" | "bytes";
+
 /** Throws a UsageError that states the form. */
 export function parseRequest(text: string): Described {
   const [method = "", path = "", ...rest] = text.trim().split(/\s+/);
   if (!/^[A-Z][A-Z-]*$/.test(method) || !path.startsWith("/")) throw new UsageError(`--explain: ${FORM}`);
   const headers = new Map<string, string[]>();
-  const values: Record<string, string> = {
+  const values: Record<Word, string> = {
     from: "127.0.0.1",
     user: ANONYMOUS_USER,
     app: DEFAULT_APP,
     host: "",
     bytes: "0",
   };
+  const isWord = (word: string): word is Word => Object.hasOwn(values, word);
   for (let i = 0; i < rest.length; i += 2) {
     const [word = "", value] = [rest[i], rest[i + 1]];
-    if (value === undefined || (word !== "header" && !Object.hasOwn(values, word))) {
-      throw new UsageError(`--explain: "${word}" is not expected; it ${FORM}`);
-    }
-    if (word === "header") {
+    if (value !== undefined && word === "header") {
       const [name = "", ...own] = value.split("=");
       headers.set(name.toLowerCase(), [...(headers.get(name.toLowerCase()) ?? []), bytesOf(own.join("="))]);
-    } else values[word] = value;
+    } else if (value !== undefined && isWord(word)) values[word] = value;
+    else throw new UsageError(`--explain: "${word}" is not expected; it ${FORM}`);
   }
-  if (isIP(values.from!) === 0) throw new UsageError(`--explain: "${values.from}" is not an address`);
-  if (!/^[0-9]{1,15}$/.test(values.bytes!)) throw new UsageError("--explain: bytes must be a whole number");
+  if (isIP(values.from) === 0) throw new UsageError(`--explain: "${values.from}" is not an address`);
+  if (!/^[0-9]{1,15}$/.test(values.bytes)) throw new UsageError("--explain: bytes must be a whole number");
   return {
     bytes: Number(values.bytes),
     request: {
       method,
       path: bytesOf(path),
-      app: values.app!,
-      user: values.user!,
-      host: values.host!,
-      address: values.from!,
+      app: values.app,
+      user: values.user,
+      host: values.host,
+      address: values.from,
       headerCount: (name) => Math.min(headers.get(name)?.length ?? 0, 2),
       header: (name) => headers.get(name)?.[0] ?? "",
     },

@@ -56,7 +56,7 @@ export const command = actionCommand({
         const { revision: text } = call.values;
         const bounds = { least: 0, most: Number.MAX_SAFE_INTEGER };
         const expected_revision = text === undefined ? undefined : readWhole("--revision", text, bounds);
-        return write(call, { config: readLayer(call.words[0]!), expected_revision });
+        return write(call, { config: readLayer(call.words.required("FILE")), expected_revision });
       },
     },
     // An empty layer instead of a DELETE, because the body carries operator and reason.

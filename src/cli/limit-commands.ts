@@ -8,7 +8,7 @@ import { tableLines, toned, wrapped } from "./printing.js";
 
 type Words = Pick<OperatorCall, "client" | "columns" | "words">;
 
-const pathOf = (name: string | undefined) => `/admin/ratelimit/limits/${encodeURIComponent(expectApp(name))}`;
+const pathOf = (name: string) => `/admin/ratelimit/limits/${encodeURIComponent(expectApp(name))}`;
 
 /** Shows the use of the limit that the first word names. */
 export function showUsage(
@@ -19,7 +19,7 @@ export function showUsage(
   const query = value === undefined ? "" : `?value=${encodeURIComponent(value)}`;
   return show(
     call,
-    { path: `${pathOf(call.words[0])}${query}`, reply: contract.limitUsageReply },
+    { path: `${pathOf(call.words.required("LIMIT"))}${query}`, reply: contract.limitUsageReply },
     lines,
     () => EXIT_OK,
   );
@@ -41,9 +41,9 @@ Examples:
 `,
   words: ["[LIMIT]", "[VALUE]"],
   run: (call) =>
-    call.words.length === 0
+    call.words.optional("LIMIT") === undefined
       ? show(call, { path: "/admin/ratelimit/limits", reply: contract.limitsReply }, limitsLines)
-      : showUsage(call, call.words[1], usageLines),
+      : showUsage(call, call.words.optional("VALUE"), usageLines),
 });
 
 export function limitsLines({ limits, descriptors, timestamp }: contract.LimitsReply, columns: number): string[] {
@@ -125,10 +125,10 @@ Examples:
   isMutating: true,
   words: ["LIMIT", "VALUE"],
   run(call) {
-    const body = { value: call.words[1]!, ...call.signature };
+    const body = { value: call.words.required("VALUE"), ...call.signature };
     return show(
       call,
-      { method: "POST", path: `${pathOf(call.words[0])}/reset`, body, reply: contract.limitChangeReply },
+      { method: "POST", path: `${pathOf(call.words.required("LIMIT"))}/reset`, body, reply: contract.limitChangeReply },
       changeLines,
     );
   },
@@ -147,11 +147,16 @@ Examples:
   isMutating: true,
   words: ["LIMIT", "VALUE", "AMOUNT"],
   run(call) {
-    const amount = readWhole("AMOUNT", call.words[2]!, { least: 1, most: MAX_AMOUNT });
-    const body = { value: call.words[1]!, amount, ...call.signature };
+    const amount = readWhole("AMOUNT", call.words.required("AMOUNT"), { least: 1, most: MAX_AMOUNT });
+    const body = { value: call.words.required("VALUE"), amount, ...call.signature };
     return show(
       call,
-      { method: "POST", path: `${pathOf(call.words[0])}/top-up`, body, reply: contract.limitChangeReply },
+      {
+        method: "POST",
+        path: `${pathOf(call.words.required("LIMIT"))}/top-up`,
+        body,
+        reply: contract.limitChangeReply,
+      },
       changeLines,
     );
   },

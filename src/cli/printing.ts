@@ -92,24 +92,24 @@ export function tableLines(
   columns: number,
   { spare = [], indent = "" }: { spare?: string[]; indent?: string } = {},
 ): string[] {
-  const titles = headings.map((heading) => heading.replace(/^>/, ""));
-  const widths = titles.map((title, at) =>
-    rows.reduce((widest, row) => Math.max(widest, lengthOf(row[at] ?? "")), title.length),
-  );
-  let kept = titles.map((_, at) => at);
-  for (const title of spare) {
-    if (kept.reduce((sum, at) => sum + widths[at]! + 2, indent.length - 2) <= columns) break;
-    kept = kept.filter((at) => titles[at] !== title);
+  let kept = headings.map((heading, at) => {
+    const title = heading.replace(/^>/, "");
+    const width = rows.reduce((widest, row) => Math.max(widest, lengthOf(row[at] ?? "")), title.length);
+    return { title, width, alignsRight: heading.startsWith(">"), cellOf: (row: string[]) => row[at] ?? "" };
+  });
+  for (const dropped of spare) {
+    if (kept.reduce((sum, { width }) => sum + width + 2, indent.length - 2) <= columns) break;
+    kept = kept.filter(({ title }) => title !== dropped);
   }
-  const lineOf = (cells: string[]) => {
-    const padded = kept.map((at) => {
-      const cell = cells[at] ?? "";
-      const padding = " ".repeat(widths[at]! - lengthOf(cell));
-      return headings[at]!.startsWith(">") ? padding + cell : cell + padding;
+  const lineOf = (textOf: (column: (typeof kept)[number]) => string) => {
+    const padded = kept.map((column) => {
+      const text = textOf(column);
+      const padding = " ".repeat(column.width - lengthOf(text));
+      return column.alignsRight ? padding + text : text + padding;
     });
     return `${indent}${padded.join("  ")}`.trimEnd();
   };
-  return [lineOf(titles.map((title) => toned("faint", title))), ...rows.map(lineOf)];
+  return [lineOf(({ title }) => toned("faint", title)), ...rows.map((row) => lineOf(({ cellOf }) => cellOf(row)))];
 }
 
 interface Terminal {

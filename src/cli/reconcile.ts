@@ -24,7 +24,7 @@ export const command = operatorCommand({
   isMutating: true,
   words: ["[APP]"],
   run(call) {
-    const [app] = call.words;
+    const app = call.words.optional("APP");
     const app_id = app === undefined ? undefined : expectApp(app);
     const body = { app_id, force: call.values.force, ...call.signature };
     const path = "/admin/ratelimit/reconcile";

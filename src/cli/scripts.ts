@@ -53,8 +53,9 @@ export const command: Command = {
       flags,
     }));
     if (options["remove-old"] && place === undefined) throw new UsageError("--remove-old needs --store or --config");
-    const removed = options["remove-old"] ? await asked(removeOtherLibraries(place!, name)) : undefined;
-    const servers = place === undefined ? undefined : await asked(listLibraries(place));
+    const removed =
+      options["remove-old"] && place !== undefined ? await orFailure(removeOtherLibraries(place, name)) : undefined;
+    const servers = place === undefined ? undefined : await orFailure(listLibraries(place));
     const bytes = Buffer.byteLength(source);
     if (options.json) return `${JSON.stringify({ library: name, bytes, functions, servers, removed })}\n`;
     const rows = functions.map((each) => [each.function, each.flags || "-"]);
@@ -76,7 +77,8 @@ function storePlace({ store, config: file }: { store?: string | undefined; confi
   if (!isRedisUrl(url)) throw new UsageError("the store is not a Redis");
   if (config?.store_tls === undefined) return { url };
   const { material, problems } = readTlsFiles(config.store_tls);
-  if (problems.length > 0) throw new Error(`store_tls.${problems[0]!.option}: ${problems[0]!.reason}`);
+  const [problem] = problems;
+  if (problem !== undefined) throw new Error(`store_tls.${problem.option}: ${problem.reason}`);
   const { name } = config.store_tls;
   return { url, tls: { ...material, ...(name === undefined ? {} : { servername: name }) } };
 }
@@ -91,7 +93,7 @@ function serverLine({ server, libraries }: ServerLibraries, current: string): st
   return `${server}: ${own}${others.length === 0 ? "" : `; other versions: ${others.join(", ")}`}`;
 }
 
-async function asked<T>(reply: Promise<T>): Promise<T> {
+async function orFailure<T>(reply: Promise<T>): Promise<T> {
   try {
     return await reply;
   } catch (error) {

@@ -97,9 +97,11 @@ export const command: Command = {
       toleranceMs: readDuration("--tolerance", values.tolerance, { leastMs: 0, mostMs: HOUR_MS }),
       rules: rules.length > 0 ? rules : undefined,
       nodes,
-      configs: names.map((name) => configOrThrow(name)),
     };
-    const configs = values.suggest ? await withSuggestions(files, values.progress, options) : options.configs;
+    const config = configOrThrow(values.config);
+    const configs = values.suggest
+      ? await withSuggestions(files, values.progress, config, options)
+      : [config, ...(values.against === undefined ? [] : [configOrThrow(values.against)])];
     const progress = createProgress(files, values.progress);
     const lines = allLines(files, progress);
     const done = await replay({ ...options, configs, lines, onProgress: progress.lines }).finally(progress.end);
@@ -122,16 +124,17 @@ export const command: Command = {
 async function withSuggestions(
   files: string[],
   showsProgress: boolean,
-  { configs: [config], ...options }: Omit<ReplayOptions, "lines">,
+  config: Config,
+  options: Omit<ReplayOptions, "lines" | "configs">,
 ): Promise<Config[]> {
-  const { observe, suggested } = createSuggestions(config!);
+  const { observe, suggested } = createSuggestions(config);
   const progress = createProgress(files, showsProgress);
-  const log = { ...options, lines: allLines(files, progress), hasLimits: needsAttributes(config!) };
+  const log = { ...options, lines: allLines(files, progress), hasLimits: needsAttributes(config) };
   await readLog({ ...log, onProgress: progress.lines }, (request) => {
     observe(request);
     return undefined;
   }).finally(progress.end);
-  return [config!, ...SHARES.map(suggested)];
+  return [config, ...SHARES.map(suggested)];
 }
 
 async function* allLines(files: string[], progress: Progress): AsyncGenerator<string[]> {

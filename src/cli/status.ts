@@ -92,7 +92,7 @@ function watchScreen({ client, first, intervalMs, mostApps }: Watched & { mostAp
         failure = "";
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        failure = escaped(error.message.split("\n")[0]!);
+        failure = escaped(error.message.replace(/\n.*/s, ""));
       }
     },
     draw({ columns, rows }) {

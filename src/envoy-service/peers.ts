@@ -101,7 +101,7 @@ export function createPeers({ access, maxConnections, buffersFor, clock = system
       socket.on("close", () => closed(socket, peer));
       if (unauthorized.size > MAX_UNAUTHORIZED) {
         const [oldest] = unauthorized;
-        oldest!.destroy();
+        oldest?.destroy();
       }
       return peer;
     },

@@ -43,7 +43,7 @@ export function plainAddress(address: string): string {
 /** An IPv6 host usually has a whole /64, which counts as one address. */
 export function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
-  const [head = "", tail = ""] = address.split("%", 1)[0]!.toLowerCase().split("::");
+  const [head = "", tail = ""] = address.replace(/%.*/, "").toLowerCase().split("::");
   const groups = (text: string) => (text === "" ? [] : text.split(":"));
   const missing = Math.max(8 - groups(head).length - groups(tail).length, 0);
   const all = [...groups(head), ...Array<string>(address.includes("::") ? missing : 0).fill("0"), ...groups(tail)];

@@ -44,21 +44,20 @@ export async function whatIf(input: WhatIfInput): Promise<WhatIfApp[]> {
 
 export async function simulateBoth({ before, after, requests, nodes }: WhatIfInput): Promise<WhatIfApp[]> {
   const bytes = bytesOf(before);
-  const [first, second] = await Promise.all(
-    [before, after].map(async (config) => {
-      const world = createWorld({ config, nodes, startMs: requests[0]?.[0] ?? 0 });
-      for (const [order, [at, app, method, cost]] of requests.entries()) {
-        const size = { requestBytes: bytes(app, method, cost), responseBytes: 0 };
-        await world.submit({ at, coarse: false, order, app, method, ...size, durationMs: 0 });
-      }
-      return new Map((await world.finish()).map((one) => [one.app, one]));
-    }),
-  );
-  return [...first!.values()].map(({ app, requests: count, refused }) => ({
+  async function simulate(config: Config) {
+    const world = createWorld({ config, nodes, startMs: requests[0]?.[0] ?? 0 });
+    for (const [order, [at, app, method, cost]] of requests.entries()) {
+      const size = { requestBytes: bytes(app, method, cost), responseBytes: 0 };
+      await world.submit({ at, coarse: false, order, app, method, ...size, durationMs: 0 });
+    }
+    return new Map((await world.finish()).map((one) => [one.app, one]));
+  }
+  const [first, second] = await Promise.all([simulate(before), simulate(after)]);
+  return [...first.values()].map(({ app, requests: count, refused }) => ({
     app,
     requests: count,
     refusedBefore: refused,
-    refusedAfter: second!.get(app)?.refused ?? 0,
+    refusedAfter: second.get(app)?.refused ?? 0,
   }));
 }
 

@@ -26,7 +26,7 @@ export function createControlClient({ url, token, timeoutMs }: Target) {
   async function call<T>({ method = "GET", path, body, reply }: Call<T>): Promise<T> {
     const called: Called = {
       place: new URL(url).host,
-      path: path.split("?", 1)[0]!,
+      path: path.replace(/\?.*/, ""),
       isMutating: method !== "GET",
       hasToken: token !== "",
       timeoutMs,

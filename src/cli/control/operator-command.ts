@@ -10,6 +10,7 @@ import {
   type OptionValues,
   readArguments,
   UsageError,
+  type Words,
 } from "../command.js";
 import { columnsOf, escapedData, jsonLine, printed } from "../printing.js";
 import { type Call, type ControlClient, createControlClient } from "./client.js";
@@ -18,7 +19,7 @@ import { commonHelp, commonOptions, readSignature, readTarget, type Signature, t
 export interface OperatorCall<T extends OptionSpecs = OptionSpecs> {
   client: ControlClient;
   /** Arguments that are not options, without the name of the action. */
-  words: string[];
+  words: Words;
   /** The command's own options. */
   values: OptionValues<T>;
   /** Operator and reason, for the audit log. */
@@ -68,8 +69,7 @@ export function operatorCommand<T extends OptionSpecs = Record<never, never>>(
   parts: CommonParts<T> & Omit<Action<T>, "options">,
 ): Command {
   return commandWith(parts, (words) => {
-    expectWords(words, parts.words ?? []);
-    return { words, run: parts.run };
+    return { words: expectWords(words, parts.words ?? []), run: parts.run };
   });
 }
 
@@ -84,13 +84,13 @@ export function actionCommand<T extends OptionSpecs>({
     if (name === undefined) throw new UsageError(`an action is missing; expected ${names}`);
     const action = Object.hasOwn(actions, name) ? actions[name] : undefined;
     if (action === undefined) throw new UsageError(`unknown action ${quoted(name)}; expected ${names}`);
-    expectWords(words, action.words ?? []);
+    const named = expectWords(words, action.words ?? []);
     const given: Record<string, unknown> = values;
     for (const [owner, { options = [] }] of Object.entries(actions)) {
       const misplaced = owner === name ? undefined : options.find((option) => (given[option] ?? false) !== false);
       if (misplaced !== undefined) throw new UsageError(`--${misplaced} requires the action ${owner}`);
     }
-    return { words, run: action.run };
+    return { words: named, run: action.run };
   });
 }
 
@@ -124,7 +124,7 @@ function commandWith<T extends OptionSpecs>(
   };
 }
 
-export function expectApp(name = ""): string {
+export function expectApp(name: string): string {
   if (isIdentifier(name)) return name;
   throw new UsageError(`${quoted(name)} is not an app name: 1 to 128 of A–Z a–z 0–9 . _ : -`);
 }

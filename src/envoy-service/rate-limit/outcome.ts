@@ -56,9 +56,9 @@ export function outcomeOf(
     isOver: !allowed,
     statuses,
     headers:
-      status === undefined
+      status === undefined || shown === undefined
         ? []
-        : headersOf(status, shown!, headers, request.domain === APPS_DOMAIN ? TOKENS : REQUESTS),
+        : headersOf(status, shown, headers, request.domain === APPS_DOMAIN ? TOKENS : REQUESTS),
     body: allowed || shown === undefined ? "" : decisionRefusal({ ...shown, app: escapedName(status) }).body,
     ...(metadata === undefined ? {} : { metadata }),
   };
@@ -88,11 +88,11 @@ function metadataOf(request: RateLimitRequest, metadata: DescriptorDecision["met
 function decisiveIndex(statuses: readonly DescriptorStatus[]): number {
   let undecided = -1;
   let least = -1;
-  for (let i = 0; i < statuses.length; i++) {
-    const { allowed, code, limit, remaining } = statuses[i]!;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const [i, { allowed, code, limit, remaining }] of statuses.entries()) {
     if (!allowed && code !== STORE_UNAVAILABLE) return i;
     if (!allowed && undecided < 0) undecided = i;
-    if (limit !== undefined && (least < 0 || remaining < statuses[least]!.remaining)) least = i;
+    if (limit !== undefined && remaining < fewest) [least, fewest] = [i, remaining];
   }
   return undecided >= 0 ? undecided : least;
 }

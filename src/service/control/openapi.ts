@@ -82,7 +82,7 @@ const operatorHeader = {
 
 function operationId(method: string, path: string): string {
   const words = path.replace(/^\/admin\/ratelimit/, "").match(/[A-Za-z0-9]+/g) ?? [];
-  return [method.toLowerCase(), ...words.map((word) => word[0]!.toUpperCase() + word.slice(1))].join("");
+  return [method.toLowerCase(), ...words.map((word) => word.charAt(0).toUpperCase() + word.slice(1))].join("");
 }
 
 /** A JSON request whose fields all have defaults needs no body. */

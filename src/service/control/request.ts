@@ -22,14 +22,15 @@ export async function readCall(
   if (search.length > LONGEST_QUERY) throw badField("query", `must have at most ${LONGEST_QUERY} characters`);
   const query = parseQuery(new URLSearchParams(search), endpoint.query);
   const text = await readBody(request, endpoint);
-  const body = endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint);
+  const body =
+    endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint.request, endpoint.text);
   return { params, query, body, operator: access.name === "" ? operatorOf(request, body) : access.name, access };
 }
 
 export const isPlainText = (request: IncomingMessage) => mediaType(request) === "text/plain";
 
 function mediaType(request: IncomingMessage): string {
-  return (request.headers["content-type"] ?? "application/json").split(";", 1)[0]!.trim().toLowerCase();
+  return (request.headers["content-type"] ?? "application/json").replace(/;.*/, "").trim().toLowerCase();
 }
 
 /** The size of a body before it is read; the largest that is accepted, if the request does not state it. */
@@ -75,8 +76,8 @@ function readBytes(request: IncomingMessage, most: number): Promise<Buffer | "to
 }
 
 /** An empty JSON body means an empty object, for requests whose fields all have defaults. */
-function parseBody(text: string, isPlain: boolean, { request, text: format }: Endpoint): unknown {
-  if (isPlain) return checked(format?.parse(text.replace(/\r?\n$/, "").split(/\r?\n/)), request!);
+function parseBody(text: string, isPlain: boolean, request: z.ZodType, format: Endpoint["text"]): unknown {
+  if (isPlain) return checked(format?.parse(text.replace(/\r?\n$/, "").split(/\r?\n/)), request);
   let value: unknown;
   try {
     value = text === "" ? {} : JSON.parse(text);
@@ -84,7 +85,7 @@ function parseBody(text: string, isPlain: boolean, { request, text: format }: En
     throw badField("body", "must be JSON");
   }
   checkShape(value);
-  return checked(value, request!);
+  return checked(value, request);
 }
 
 /** Rejects repeated names. */

@@ -1,13 +1,19 @@
 /** Finds the endpoint for a method and a path. */
 import type { Endpoint } from "../operations/endpoint.js";
 
+interface Route {
+  pattern: RegExp;
+  methods: Map<string, Endpoint>;
+}
+
 /** Throws if two endpoints have the same method and path. */
 export function createRouter(endpoints: readonly Endpoint[]) {
-  const routes = new Map<string, { pattern: RegExp; methods: Map<string, Endpoint> }>();
+  const routes = new Map<string, Route>();
   for (const endpoint of endpoints) {
     const shape = endpoint.path.replace(/\{[^}]*\}/g, "{}");
     const pattern = new RegExp(`^${endpoint.path.replace(/[.]/g, "\\.").replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
-    const { methods } = routes.get(shape) ?? routes.set(shape, { pattern, methods: new Map() }).get(shape)!;
+    const { methods }: Route = routes.get(shape) ?? { pattern, methods: new Map() };
+    routes.set(shape, { pattern, methods });
     if (methods.has(endpoint.method)) throw new Error(`${endpoint.method} ${endpoint.path} is defined twice`);
     methods.set(endpoint.method, endpoint);
     if (endpoint.method === "GET") methods.set("HEAD", endpoint);

@@ -40,7 +40,7 @@ export function addCounts(sums: RefusalCounts, more: RefusalCounts): void {
 /** Without limits. */
 export function byCode(counts: RefusalCounts): Record<string, number> {
   const sums: Record<string, number> = {};
-  for (const [key, count] of Object.entries(counts)) addCount(sums, key.split(" ")[0]!, count);
+  for (const [key, count] of Object.entries(counts)) addCount(sums, key.replace(/ .*/, ""), count);
   return sums;
 }
 

@@ -17,6 +17,8 @@ const SEPARATOR = "\x1f";
 /** The key of a series with these label values. */
 export const seriesKey = (labels: readonly string[]): Key => labels.join(SEPARATOR);
 
+const firstLabel = (key: Key) => (key.includes(SEPARATOR) ? key.slice(0, key.indexOf(SEPARATOR)) : key);
+
 export type Series = ReturnType<typeof createSeries>;
 
 /** Gauges that are not summed over processes. */
@@ -76,7 +78,7 @@ export function createSeries() {
     retainApps(labels: ReadonlySet<string>): void {
       for (const [name, family] of families) {
         if (metrics[name].labels[0] !== "app_id") continue;
-        for (const key of family.keys()) if (!labels.has(key.split(SEPARATOR, 1)[0]!)) family.delete(key);
+        for (const key of family.keys()) if (!labels.has(firstLabel(key))) family.delete(key);
       }
     },
     /** A copy. */

@@ -97,12 +97,19 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     const inUse = value === undefined ? buckets.length : bucketsOf(limit, spent, undefined).length;
     const values = await mapConcurrently(buckets.slice(0, top), CONCURRENT, (bucket) => usageOf(limit, bucket, value));
     const why = value === undefined ? "" : whyText(limit, values[0]!);
-    const decisions = (await decisionsAt([limit]))[0]!;
-    return { ...fieldsOf(limit), decisions, in_use: inUse, values, why, timestamp: context.timestamp() };
+    const decisionsAt = await readDecisions([limit]);
+    return {
+      ...fieldsOf(limit),
+      decisions: decisionsAt(limit),
+      in_use: inUse,
+      values,
+      why,
+      timestamp: context.timestamp(),
+    };
   }
 
-  /** Requests and refusals at each limit, in the same order. */
-  async function decisionsAt(limits: readonly NamedLimit[]) {
+  /** Requests and refusals at each of these limits. */
+  async function readDecisions(limits: readonly NamedLimit[]) {
     const ofRules = limits.some(({ prefix }) => prefix !== undefined);
     const labels = limits.filter(({ prefix }) => prefix === undefined).map(({ name }) => name);
     const [reports, appReports] = await Promise.all([
@@ -111,18 +118,17 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     ]);
     const byRule = limitDecisions(reports ?? [], context.planes.totals.limits());
     const byLabel = appTotals(labels, appReports ?? [], context.planes.totals.ofApp);
-    return limits.map(({ name, prefix }) => {
+    return ({ name, prefix }: NamedLimit) => {
       if (prefix !== undefined)
         return byRule.get(name) ?? { requests: 0, allowed: 0, rejected: 0, dry_run_rejected: 0 };
-      const { requests, allowed, refused, dryRunRefused } = byLabel.get(name) ?? noTotals();
-      return { requests, allowed, rejected: refused, dry_run_rejected: dryRunRefused };
-    });
+      return contract.countsOf(byLabel.get(name) ?? noTotals());
+    };
   }
 
   async function rules(): Promise<contract.LimitsReply["limits"]> {
     const limits = namedLimits(live.current()).filter(({ prefix }) => prefix !== undefined);
-    const decisions = await decisionsAt(limits);
-    return limits.map((limit, i) => ({ ...fieldsOf(limit), decisions: decisions[i]! }));
+    const decisionsAt = await readDecisions(limits);
+    return limits.map((limit) => ({ ...fieldsOf(limit), decisions: decisionsAt(limit) }));
   }
 
   async function change(name: string | undefined, value: string, amount: number) {
@@ -142,16 +148,13 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     const reports = (await ifAvailable(context.ask({ kind: "apps", apps: labels }))) ?? [];
     const totals = appTotals(labels, reports, () => undefined);
     return configured.map(({ label, rate, dryRun }) => {
-      const { requests, allowed, refused, dryRunRefused, lastRefusals } = totals.get(label) ?? noTotals();
-      const [last] = lastRefusals;
+      const total = totals.get(label) ?? noTotals();
+      const [last] = total.lastRefusals;
       return {
         name: label,
         rate,
         dry_run: dryRun,
-        requests,
-        allowed,
-        rejected: refused,
-        dry_run_rejected: dryRunRefused,
+        ...contract.countsOf(total),
         last_refusal: last === undefined ? null : new Date(last.at).toISOString(),
       };
     });

@@ -25,7 +25,7 @@ export function createPlanes({ planeToken, planes = {} }: PlaneCredentials) {
   const names = Object.keys(planes);
   const holderOf = tokenHolders([
     [planeToken, ""] as const,
-    ...names.flatMap((name) => planes[name]!.map((token) => [token, name] as const)),
+    ...Object.entries(planes).flatMap(([name, tokens]) => tokens.map((token) => [token, name] as const)),
   ]);
 
   return {
@@ -37,7 +37,7 @@ export function createPlanes({ planeToken, planes = {} }: PlaneCredentials) {
     identify(token: string, certificateNames: readonly string[]): PlaneIdentity {
       const certified = certificateNames.find((name) => Object.hasOwn(planes, name)) ?? "";
       if (token === "") {
-        const isEnough = certified !== "" && planes[certified]!.length === 0;
+        const isEnough = certified !== "" && planes[certified]?.length === 0;
         return isEnough ? { plane: certified } : { denied: "no_token" };
       }
       const holder = holderOf(token);

@@ -27,11 +27,12 @@ const changeText = ({ path, before, after }: Difference) => `${path}: ${before ?
 
 /** Fields with other values afterwards. */
 function stateChanges(before: unknown, after: unknown): Difference[] {
-  const [old, now] = [redacted(before), redacted(after)].map((state) => Object(state) as Record<string, unknown>);
+  const old: Record<string, unknown> = Object(redacted(before));
+  const now: Record<string, unknown> = Object(redacted(after));
   const text = (value: unknown) =>
     value === undefined ? null : typeof value === "string" ? value : (JSON.stringify(value) ?? null);
-  return [...new Set([...Object.keys(old!), ...Object.keys(now!)])]
-    .map((path) => ({ path, before: text(old![path]), after: text(now![path]) }))
+  return [...new Set([...Object.keys(old), ...Object.keys(now)])]
+    .map((path) => ({ path, before: text(old[path]), after: text(now[path]) }))
     .filter((one) => one.before !== one.after);
 }
 
