@@ -1,4 +1,5 @@
 /** Tracks the cluster's emergency: checks it at an interval and on notification, and publishes changes. */
+import { emergencyChannel } from "../core/keys.js";
 import type { Clock } from "../shared/clock.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import type { Quota } from "./quota.js";
@@ -51,10 +52,6 @@ const MAX_RETRY_MS = 1000;
 const FIRST_RETRY_MS = 250;
 /** Smaller differences of the end result from latency; larger ones are a new end. */
 const SAME_END_MS = 1000;
-
-export function emergencyChannel(clusterId: string): string {
-  return `ratelimit:emergency:${clusterId}`;
-}
 
 export function createEmergencyWatch(parts: EmergencyWatchOptions) {
   const { quota, store, clock, checkMs, options, changed, failed } = parts;

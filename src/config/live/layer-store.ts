@@ -1,6 +1,6 @@
 /** Reads, writes and watches the configuration layer in the store, and notifies other nodes. */
 import { INVALID_ARGUMENT } from "../../core/codes.js";
-import { configKey, operationKey } from "../../core/keys.js";
+import { configChannel, configKey, operationKey } from "../../core/keys.js";
 import type { Clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError } from "../../store/errors.js";
@@ -38,7 +38,7 @@ const UNREADABLE = -2;
 
 export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscribe">, clusterId: string, node: string) {
   const key = configKey(clusterId);
-  const channel = `ratelimit:config:update:${clusterId}`;
+  const channel = configChannel(clusterId);
 
   async function ask(known: number): Promise<{ revision: number; text: string; fault?: string }> {
     try {

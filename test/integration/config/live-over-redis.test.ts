@@ -1,6 +1,6 @@
 /** Services on one Redis share the store layer: by pub/sub messages, and by polling after Redis was unavailable. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { configKey } from "../../../src/core/keys.js";
+import { configChannel, configKey } from "../../../src/core/keys.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis-cluster.js";
@@ -58,7 +58,7 @@ describe("on Redis", () => {
   it("a message has the documented fields and no part of the configuration", async () => {
     const [one] = await startThree(redis.url);
     const received: string[] = [];
-    await stores[1]!.subscribe(`ratelimit:config:update:${CLUSTER}`, (message) => void received.push(message));
+    await stores[1]!.subscribe(configChannel(CLUSTER), (message) => void received.push(message));
     await one.live.putLayer({ fail_open_tokens: 7 });
     await waitFor("the message", () => received.length > 0);
     expect(JSON.parse(received[0] ?? "")).toEqual({
@@ -75,7 +75,7 @@ describe("on Redis", () => {
     const three = await startThree(redis.url);
     const forged = JSON.stringify({ type: "config_reload", version: "forged", config: { fail_open_tokens: 1 } });
     for (const message of [forged, "", "{", "x".repeat(100_000)]) {
-      await redis.command("PUBLISH", `ratelimit:config:update:${CLUSTER}`, message);
+      await redis.command("PUBLISH", configChannel(CLUSTER), message);
     }
     await three[0].live.putLayer({ fail_open_tokens: 7 });
     await allFollow(three, 7);
@@ -102,7 +102,7 @@ describe("on Redis", () => {
     await two[0].live.putLayer({ fail_open_tokens: 7 });
     await allFollow(two, 7);
     await redis.command("SET", configKey(CLUSTER), "garbage");
-    await redis.command("PUBLISH", `ratelimit:config:update:${CLUSTER}`, "look");
+    await redis.command("PUBLISH", configChannel(CLUSTER), "look");
     for (const { live } of two) {
       await waitFor("the error to be reported", () => live.lastError()?.startsWith("store layer: cannot be read"));
       expect(live.current().fail_open_tokens).toBe(7);

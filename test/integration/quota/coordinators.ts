@@ -1,7 +1,8 @@
 /** Starts coordinators as in separate services: each has its own store and learns of emergencies only by message. */
 
+import { emergencyChannel } from "../../../src/core/keys.js";
 import { type Coordinator, createCoordinator } from "../../../src/quota/coordinator.js";
-import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
+import type { EmergencyState } from "../../../src/quota/emergency-watch.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";

@@ -1,6 +1,9 @@
 /** Key names: as the documents spell them, and with one hash tag for all keys of one decision. */
+import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fromRoot } from "../../../build/paths.js";
+import * as names from "../../../src/core/keys.js";
 import {
   allConnectionsKey,
   appConnectionsKey,
@@ -97,4 +100,33 @@ it("no two pairs of ids give the same node in an epoch, or the same connection",
     }),
   );
   expect(nodeInEpoch("a", "b:c")).not.toBe(nodeInEpoch("a:b", "c"));
+});
+
+describe("the documentation", () => {
+  const read = (path: string) => readFileSync(fromRoot(path), "utf8");
+
+  it("has exactly the keys and channels of the source", () => {
+    const { clusterKey, connectionPrefix, recallChannel, ...others } = names;
+    const built = Object.entries(others)
+      .filter(([name]) => /(Key|Channel)$/.test(name))
+      .map(([, build]) => String(Reflect.apply(build as () => string, undefined, Array(5).fill("<>"))));
+    const cluster = clusterKey("<>");
+    const inSource = [
+      cluster,
+      recallChannel(cluster),
+      ...built.map((name) => name.replace(/^<>/, connectionPrefix("<>"))),
+    ];
+    const [, table = ""] = /^## Keys\n(.*?)^`<shard>`/ms.exec(read("docs/PROTOCOL.md")) ?? [];
+    const cells = [...table.matchAll(/^\| (.*?) \|/gm)].map(([, cell = ""]) => cell);
+    const documented = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+    expect(documented.map((name) => name.replace(/<[^>]+>/g, "<>")).sort()).toEqual(inSource.sort());
+  });
+
+  it.each(["docs/SECURITY.md", "deploy/compose/make-secrets.sh"])(
+    "permits all keys and channels, and no others, to the user of %s",
+    (path) => {
+      const [, ...patterns] = / ~(\S+)\* ~(\S+)\* &(\S+)\* /.exec(read(path)) ?? [];
+      expect(patterns).toEqual([names.LIMITS_PREFIX, names.CONNECTIONS_PREFIX, names.LIMITS_PREFIX]);
+    },
+  );
 });

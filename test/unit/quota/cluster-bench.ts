@@ -1,7 +1,8 @@
 /** Coordinators on one embedded store with a simulated clock and injectable faults. */
 import type { BucketLimits } from "../../../src/core/app-limits.js";
+import { emergencyChannel } from "../../../src/core/keys.js";
 import { type CreateCoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
-import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
+import type { EmergencyState } from "../../../src/quota/emergency-watch.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";

@@ -1,5 +1,6 @@
 /** Emergencies: every coordinator learns each change within a second, and each change is published once. */
 import { describe, expect, it } from "vitest";
+import { emergencyChannel } from "../../../src/core/keys.js";
 import { InvalidArgument } from "../../../src/store/errors.js";
 import { createBench, passUntil } from "./cluster-bench.js";
 
@@ -185,7 +186,7 @@ describe("a closed coordinator", () => {
     await coordinator.close();
     way.calls.length = 0;
     await bench.quota.emergencyOn(0, "by another", "sre", "op-1");
-    await bench.store.publish("ratelimit:emergency:test", "{}");
+    await bench.store.publish(emergencyChannel("test"), "{}");
     await bench.pass(120_000);
     expect([way.calls, received]).toEqual([[], []]);
     await expect(coordinator.emergencyOff()).rejects.toMatchObject({ kind: "closed" });

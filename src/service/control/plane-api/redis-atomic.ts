@@ -1,17 +1,25 @@
 /**
  * `POST /redis/atomic`: slot operations for proxies that use Redis keys. Only the listed operations on the listed keys;
- * the reply is a list that begins with 1 or 0, a count and a code. The keys below are those of the first route with
- * connections; keys of a certain route begin with `ws:{<cluster>/<route>}:` instead of `ws:`.
+ * the reply is a list that begins with 1 or 0, a count and a code. Keys with the prefix of all connections are those of the
+ * first route with connections; those of a certain route have its prefix, with its tag.
  *
- * acquire    ws:pod_conn:<pod>             max, connection, proxy    acquires a slot; max can only lower the route's limit
- * release    ws:pod_conn:<pod>             connection, proxy         frees it
- * renew      ws:pod_conn:<pod>             proxy, connection …       then 1 or 0 for each; 0: the lease is lost
- * heartbeat  ws:proxy:<proxy>:heartbeat                              marks the proxy as alive
- * count      ws:pod_conn:<pod> · ws:global_conn · ws:rejected        number of connections
+ * acquire    pod                       max, connection, proxy    acquires a slot; max can only lower the route's limit
+ * release    pod                       connection, proxy         frees it
+ * renew      pod                       proxy, connection …       then 1 or 0 for each; 0: the lease is lost
+ * heartbeat  heartbeat                                           marks the proxy as alive
+ * count      pod · all · rejected                                number of connections
  */
 import * as z from "zod";
 import { SLOT_SUCCESS } from "../../../core/codes.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
+import {
+  allConnectionsKey,
+  CONNECTIONS_PREFIX,
+  connectionPrefix,
+  podKey,
+  proxyHeartbeatKey,
+  rejectedKey,
+} from "../../../core/keys.js";
 import { isIdentifier } from "../../../core/platform.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import type { RouteLimits } from "../../../slots/route-limits.js";
@@ -48,9 +56,15 @@ export const atomicText = {
 type AtomicReply = z.output<typeof atomicReply>;
 
 const MOST_CONNECTIONS = 1_000_000_000;
-const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
-const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
-const TAG = /^ws:\{([^}]*)\}:/;
+/** The keys of the first route with connections. */
+const KEYS = {
+  pod: podKey(CONNECTIONS_PREFIX, "<pod>"),
+  heartbeat: proxyHeartbeatKey(CONNECTIONS_PREFIX, "<proxy>"),
+  all: allConnectionsKey(CONNECTIONS_PREFIX),
+  rejected: rejectedKey(CONNECTIONS_PREFIX),
+};
+const POD_KEY = new RegExp(`^${podKey(CONNECTIONS_PREFIX, "([A-Za-z0-9._:[\\]-]{1,256})")}$`);
+const HEARTBEAT_KEY = new RegExp(`^${proxyHeartbeatKey(CONNECTIONS_PREFIX, "([A-Za-z0-9._:-]{1,128})")}$`);
 
 export interface AtomicOptions {
   slots: RouteSlots;
@@ -70,8 +84,7 @@ export async function runAtomic(
   options: AtomicOptions,
   deadline: RunOptions,
 ): Promise<AtomicReply> {
-  const { route, limits } = routeOf(fullKey, options);
-  const key = fullKey.replace(TAG, "ws:");
+  const { route, limits, key } = routeOf(fullKey, options);
   const slots = options.slots.of(route);
   const { leaseMs } = limits;
   const ownProxy = (proxy: string) => {
@@ -112,27 +125,31 @@ export async function runAtomic(
     }
     case "heartbeat": {
       const proxy = HEARTBEAT_KEY.exec(key)?.[1];
-      if (proxy === undefined) throw badField("key", "must be ws:proxy:<proxy>:heartbeat");
+      if (proxy === undefined) throw badField("key", `must be ${KEYS.heartbeat}`);
       exactly(args, []);
       await slots.renew(ownProxy(proxy), leaseMs, [], deadline);
       return [1, 0, SLOT_SUCCESS];
     }
     case "count": {
       exactly(args, []);
-      if (key === "ws:global_conn") return [1, (await slots.counts([], leaseMs)).total, SLOT_SUCCESS];
-      if (key === "ws:rejected") return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
+      if (key === KEYS.all) return [1, (await slots.counts([], leaseMs)).total, SLOT_SUCCESS];
+      if (key === KEYS.rejected) return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
       const pod = POD_KEY.exec(key)?.[1];
       if (pod !== undefined) return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
-      throw badField("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
+      throw badField("key", `must be ${KEYS.pod}, ${KEYS.all} or ${KEYS.rejected}`);
     }
   }
 }
 
+/** The route, its limits, and the key as one of the first route. */
 function routeOf(key: string, { slots, routes, name, limits }: AtomicOptions) {
-  const tag = TAG.exec(key)?.[1];
-  if (tag === undefined) return { route: name, limits };
-  for (const [route, own] of routes) if (slots.tagOf(route) === tag) return { route, limits: own };
-  throw badField("key", "names no route with connections: must begin with ws: or ws:{<cluster>/<route>}:");
+  if (!key.startsWith(`${CONNECTIONS_PREFIX}{`)) return { route: name, limits, key };
+  for (const [route, own] of routes) {
+    const prefix = connectionPrefix(slots.tagOf(route));
+    if (key.startsWith(prefix)) return { route, limits: own, key: CONNECTIONS_PREFIX + key.slice(prefix.length) };
+  }
+  const tagged = connectionPrefix("<cluster>/<route>");
+  throw badField("key", `names no route with connections: must begin with ${CONNECTIONS_PREFIX} or ${tagged}`);
 }
 
 async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<number> {
@@ -141,7 +158,7 @@ async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<numb
 
 function podOf(key: string): string {
   const pod = POD_KEY.exec(key)?.[1];
-  if (pod === undefined) throw badField("key", "must be ws:pod_conn:<pod>");
+  if (pod === undefined) throw badField("key", `must be ${KEYS.pod}`);
   return pod;
 }
 
