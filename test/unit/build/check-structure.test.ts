@@ -26,6 +26,9 @@ describe("the structure check", () => {
     ["quota/a.ts", "../slots/b.js", "quota and slots may not import each other"],
     ["planes/nginx/a.ts", "../envoy/b.js", "planes/nginx and planes/envoy may not import each other"],
     ["planes/node/a.ts", "../lua/b.js", "planes/lua is only for nginx and Envoy"],
+    ["planes/node/http/a.ts", "../../lua/http/b.js", "planes/lua is only for nginx and Envoy"],
+    ["planes/lua/http/a.ts", "../sockets/b.js", "planes/lua/http is below planes/lua/sockets"],
+    ["shared/a.ts", "./tls/b.js", "shared is below shared/tls"],
     ["service/metrics/a.ts", "../control/b.js", "service/metrics is below service/control"],
     ["limiter/a.ts", "../index.js", "limiter is below index.ts"],
     ["index.ts", "./config/b.js", "index.ts may import only limiter, store, core, shared"],
@@ -51,7 +54,24 @@ describe("the structure check", () => {
     expect(problemsOf(files)).toEqual(["src/core/a.ts: import cycle core/a.ts → core/b.ts → core/c.ts → core/a.ts"]);
   });
 
-  it("rejects a file outside the known modules", () => {
-    expect(problemsOf({ "utils/a.ts": "" })[0]).toContain("src/utils/a.ts: belongs to no module");
+  it.each(["utils", "core/utils", "planes/lua/http/utils"])("rejects the folder %s, which no rule names", (folder) => {
+    expect(problemsOf({ [`${folder}/a.ts`]: "", [`${folder}/b.c`]: "" })).toEqual([
+      `src/${folder}: is not in LAYERS of build/check-structure.ts; list it with what it may import`,
+    ]);
+  });
+
+  it.each(["`ratelimit:{#{id}}:app`", "`#{a}ws:{#{tag}}`", '"ratelimit:emergency"', "/^ws:pod_conn/"])(
+    "rejects the name of a key %s outside of core/keys.ts",
+    (name) => {
+      const text = `// ratelimit:{shard}\nconst name = ${name.replaceAll("#", "$")};`;
+      expect(problemsOf({ "quota/a.ts": text })).toEqual([
+        "src/quota/a.ts:2: has the prefix of a key; names of keys are built in src/core/keys.ts",
+      ]);
+      expect(problemsOf({ "core/keys.ts": text })).toEqual([]);
+    },
+  );
+
+  it("accepts URLs and metrics that look like names of keys", () => {
+    expect(problemsOf({ "quota/a.ts": 'const a = ["ws://host", "x_ratelimit: true", "tollgate_ws:1"];' })).toEqual([]);
   });
 });
