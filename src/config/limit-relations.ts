@@ -2,6 +2,7 @@
 
 import { parseNetwork } from "../core/address.js";
 import { DEFAULT_APP } from "../core/identity.js";
+import { isAddressPart, parseKeyPart } from "../limit-rules/key-parts.js";
 import { didYouMean } from "./nearest.js";
 import { routeName } from "./options/slots.js";
 import type { Path } from "./problem.js";
@@ -34,17 +35,18 @@ export function checkLimits({ limits, routes, apps }: Partial<Config>, complain:
 function checkKey({ key }: Limit, i: number, complain: Complain): void {
   const seen = new Set<string>();
   key.forEach((part, j) => {
-    const name = part.toLowerCase();
+    const name = JSON.stringify(parseKeyPart(part));
     if (seen.has(name)) complain(["limits", i, "key", j], "occurs twice");
     seen.add(name);
   });
 }
 
 function checkValues({ key, allow, deny }: Limit, i: number, complain: Complain): void {
+  const part = parseKeyPart(key[0] ?? "");
   for (const [option, values] of Object.entries({ allow, deny })) {
     if (values.length === 0) continue;
     if (key.length !== 1) complain(["limits", i, option], "requires a key with exactly one part");
-    else if (key[0] === "ip") {
+    else if (part !== undefined && isAddressPart(part)) {
       values.forEach((value, j) => {
         if (parseNetwork(value) === undefined) complain(["limits", i, option, j], "must be an address or a network");
       });

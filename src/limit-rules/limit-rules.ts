@@ -1,42 +1,16 @@
 /** Limits on any key: finds the limits that apply to a request, and the bucket of each. */
 import { addressGroups, isInNetwork, type Network, networkText } from "../core/address.js";
 import type { AppLimits } from "../core/app-limits.js";
-import type { CostProfile } from "../core/cost.js";
 import { hostName } from "../core/host.js";
 import { VALUE_PREFIX } from "../core/keys.js";
 import { withoutLastSlash } from "../core/path.js";
-import { cutText, escapeBytes, findText, hasControls, hasPrefix, lowerText } from "../core/platform.js";
+import { cutText, escapeBytes, findText, hasPrefix, lowerText } from "../core/platform.js";
 import { type FoundPaths, findPaths, NOTHING } from "./found-paths.js";
+import { type Comparison, INVALID, isAddressPart, type KeyPart, normalValue, receivedValue } from "./key-parts.js";
 import { coversPath, coversSegments, matchesPattern, type Pattern } from "./pattern.js";
+import type { RequestAttributes } from "./request-attributes.js";
 
-/** What decisions depend on besides app, method and length. Header names are in lower case. */
-export interface RequestAttributes {
-  app: string;
-  /** "anonymous" without one. */
-  user: string;
-  method: string;
-  /** As in the Host header. */
-  host: string;
-  /** As received; a query is ignored. */
-  path: string;
-  /** The path by which the server chose what serves the request, if it has rewritten `path`. */
-  routedPath?: string | undefined;
-  /** The client's address; may be invalid. */
-  address: string;
-  /** The prices of the request's route; unset: those of its app. */
-  profile?: CostProfile | undefined;
-  /** How often the header was sent: 0, 1, or 2 for more. */
-  headerCount(name: string): number;
-  /** The value of a header that was sent once. Each character is a byte. */
-  header(name: string): string;
-}
-
-/** A part of a limit's key: an attribute, or a header by its name. */
-export interface KeyPart {
-  kind: string;
-  /** In lower case; empty unless `kind` is "header". */
-  header: string;
-}
+export type { RequestAttributes };
 
 export interface HeaderMatch {
   name: string;
@@ -63,7 +37,7 @@ export interface ValueList {
   networks: Network[];
 }
 
-export interface LimitRule {
+export interface LimitRule extends Comparison {
   name: string;
   key: KeyPart[];
   match: RequestMatch;
@@ -71,11 +45,6 @@ export interface LimitRule {
   limits: Omit<AppLimits, "id">;
   /** Tokens are the cost of a request, otherwise requests. */
   countsCost: boolean;
-  /** Bits of an address that are one value. */
-  bitsOf4: number;
-  bitsOf6: number;
-  /** Paths are compared in lower case. */
-  ignoresPathCase: boolean;
   /** Values that are not limited. */
   allow: ValueList;
   /** Values that are refused. */
@@ -149,13 +118,9 @@ const OVERFLOW_BITS_OF_4 = 32;
 const OVERFLOW_BITS_OF_6 = 48;
 /** After the name of the limit: the digest of a long value. */
 const DIGEST = "_x";
-/** Longer values are invalid in a header; a path is cut. */
-export const LONGEST_VALUE = 1024;
 /** Ids have at most 128 characters. */
 export const LONGEST_NAME = 48;
 const LONGEST_ESCAPED = 128 - LONGEST_NAME - 8;
-
-const INVALID = "\n";
 
 export function newMatched(): MatchedLimits {
   const paths = { path: "", routedPath: "", otherPaths: NOTHING, pathValue: "" };
@@ -222,43 +187,14 @@ function matchOf(
 /** Tells apart all requests with different buckets; INVALID if it cannot. */
 function receivedValues(rule: LimitRule, request: RequestAttributes, found: MatchedLimits): string {
   const { key } = rule;
-  if (key.length === 1) return receivedValue(rule, key[0]!, request, found);
+  if (key.length === 1) return receivedValue(key[0]!, rule, request, found);
   let values = "";
   for (const part of key) {
-    const value = receivedValue(rule, part, request, found);
+    const value = receivedValue(part, rule, request, found);
     if (findText(value, INVALID, 0) >= 0) return INVALID;
     values = values + value + INVALID;
   }
   return values;
-}
-
-function receivedValue(
-  { ignoresPathCase }: LimitRule,
-  { kind, header }: KeyPart,
-  request: RequestAttributes,
-  { pathValue: path, route }: MatchedLimits,
-): string {
-  switch (kind) {
-    case "user":
-      return request.user;
-    case "ip":
-      return request.address;
-    case "header": {
-      const count = request.headerCount(header);
-      if (count > 1) return INVALID;
-      return count === 0 ? "" : request.header(header);
-    }
-    case "app":
-      return request.app;
-    case "method":
-      return request.method;
-    case "host":
-      return request.host;
-    case "route":
-      return route;
-    default:
-      return ignoresPathCase ? lowerText(path) : path;
-  }
 }
 
 /** Undefined if a value is invalid and rejected. The id is empty for an allowed value. */
@@ -272,13 +208,13 @@ function newMatch(
   let first = "";
   for (let i = 0; i < rule.key.length; i++) {
     const part = rule.key[i]!;
-    let value = normalValue(rule, part, receivedValue(rule, part, request, found));
+    let value = normalValue(part, rule, receivedValue(part, rule, request, found));
     if (value === INVALID) {
       if (rule.rejectsInvalid) return undefined;
       value = "";
     }
     // Lists compare whole addresses, not their networks.
-    if (i === 0) first = part.kind === "ip" && value !== "" ? request.address : value;
+    if (i === 0) first = isAddressPart(part) && value !== "" ? request.address : value;
     values = i === 0 ? escapeBytes(value) : `${values}:${escapeBytes(value)}`;
   }
   if (isListed(rule.allow, first)) return { rule, id: "", denied: false, account: undefined };
@@ -327,24 +263,6 @@ function isListed({ texts, networks }: ValueList, value: string): boolean {
   const groups = addressGroups(value);
   for (const network of networks) if (isInNetwork(groups, network)) return true;
   return false;
-}
-
-/** The value that the bucket is named after; INVALID if it cannot be used. */
-function normalValue({ bitsOf4, bitsOf6 }: LimitRule, { kind }: KeyPart, received: string): string {
-  switch (kind) {
-    case "ip": {
-      const network = networkText(received, bitsOf4, bitsOf6);
-      return network === "" ? INVALID : network;
-    }
-    case "header":
-      return received.length > LONGEST_VALUE || hasControls(received) ? INVALID : received;
-    case "host":
-      return hostName(received);
-    case "path":
-      return cutText(received, 0, LONGEST_VALUE);
-    default:
-      return received;
-  }
 }
 
 function isMatch({ match, ignoresPathCase }: LimitRule, request: RequestAttributes, found: MatchedLimits): boolean {

@@ -1,6 +1,7 @@
 /** Options of limits on any key: user, address, route, header and others. */
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { LONGEST_NAME, LONGEST_VALUE } from "../../limit-rules/limit-rules.js";
+import { keyPartPattern, keyPartWords, LONGEST_VALUE } from "../../limit-rules/key-parts.js";
+import { LONGEST_NAME } from "../../limit-rules/limit-rules.js";
 import { parseRate } from "../../limiter/limits/limit-options.js";
 import { flag, headerName, identifier, list, oneOf, optional, section, text, whole, words } from "../values.js";
 
@@ -13,11 +14,7 @@ const rate = () =>
     (value) => parseRate(value) !== undefined,
   );
 
-const keyPart = () =>
-  text(
-    "must be app, user, ip, method, host, route, path or header:NAME",
-    /^(app|user|ip|method|host|route|path|header:[A-Za-z0-9_-]{1,64})$/,
-  );
+const keyPart = () => text(`must be ${keyPartWords()}`, new RegExp(keyPartPattern()));
 
 const method = () => text("must be an HTTP method in upper case", /^[A-Z][A-Z-]{0,31}$/);
 const pathPattern = () =>
@@ -55,7 +52,7 @@ export const limit = section({
   key: list(keyPart(), 0, 8)
     .default([])
     .describe(
-      "What has its own bucket: any of `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME`. Requests without the header share one bucket. Empty: one bucket for all requests.",
+      "What has its own bucket: any combination of these. Requests without the header share one bucket. Empty: one bucket for all requests.",
     ),
   match: match.prefault({}).describe("The requests that the limit applies to. Empty lists match everything."),
   rate: rate().describe("Tokens per second, minute, hour or day: `10/s`, `5/min`, `1000/h`, `50000/day`."),

@@ -6,6 +6,7 @@ import { type CostProfile, costProfiles, standardProfile } from "../../core/cost
 import type { LeaseOptions } from "../../core/lease.js";
 import { isIdentifier } from "../../core/platform.js";
 import { MAX_SHARDS } from "../../core/shard.js";
+import { keyPartPattern, keyPartWords } from "../../limit-rules/key-parts.js";
 import { LONGEST_NAME } from "../../limit-rules/limit-rules.js";
 import type { Store } from "../../store/store.js";
 import type { LimiterObserver } from "../limiter-contract.js";
@@ -90,6 +91,8 @@ const priority = whole(0, 1_000);
 const onStoreFailure = oneOf("open", "local", "closed");
 const HOUR_MS = 3_600_000;
 
+const KEY_PART = new RegExp(keyPartPattern());
+
 const OPTIONS: Checks<CreateLimiterOptions> = {
   apps: anything,
   lease: object,
@@ -135,10 +138,8 @@ const LIMIT: Checks<LimitOptions> = {
     (value) => typeof value === "string" && value.length <= LONGEST_NAME && /^[A-Za-z0-9._-]+$/.test(value),
   ),
   key: must(
-    "a list of app, user, ip, method, host, route, path or header:NAME",
-    (value) =>
-      Array.isArray(value) &&
-      value.every((part) => /^(app|user|ip|method|host|route|path|header:[A-Za-z0-9_-]{1,64})$/.test(part)),
+    `a list of ${keyPartWords()}`,
+    (value) => Array.isArray(value) && value.every((part) => KEY_PART.test(part)),
   ),
   match: object,
   rate: must(

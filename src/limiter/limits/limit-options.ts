@@ -1,18 +1,26 @@
 /** Limits on any key, as the configuration and the library state them, and the rules that they become. */
 
-import { parseNetwork } from "../../core/address.js";
+import { type Network, parseNetwork } from "../../core/address.js";
 import type { OnStoreFailure } from "../../core/app-limits.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { standardProfile } from "../../core/cost.js";
 import { hostName } from "../../core/host.js";
-import { canonicalPath, decoded, pathValue } from "../../core/path.js";
+import { canonicalPath, decoded } from "../../core/path.js";
+import {
+  isAddressPart,
+  isFreePart,
+  type KeyPart,
+  needs,
+  parseKeyPart,
+  writtenValue,
+} from "../../limit-rules/key-parts.js";
 import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../limit-rules/limit-rules.js";
 import { type Pattern, parsePattern } from "../../limit-rules/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
 export interface LimitOptions {
   name: string;
-  /** `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME` */
+  /** Parts such as `user` or `header:NAME`; `limits[].key` in CONFIGURATION.md lists all. */
   key?: string[] | undefined;
   match?:
     | {
@@ -57,36 +65,39 @@ export function parseRate(rate: string): { tokens: number; seconds: number } | u
 export function compileLimits(limits: readonly LimitOptions[], routes: readonly LimitedRoute[] = []): LimitRules {
   const rules = limits.map((limit) => limitRule(limit, routes));
   const usesRoutes = rules.some(
-    ({ key, match }) => match.routes.length > 0 || key.some(({ kind }) => kind === "route"),
+    ({ key, match }) => match.routes.length > 0 || key.some((part) => needs(part, "route")),
   );
   return { rules, routes: usesRoutes ? inOrder(routes) : [], uses: usedBy(rules, usesRoutes) };
 }
 
 function usedBy(rules: readonly LimitRule[], usesRoutes: boolean): UsedAttributes {
-  const hasKey = (wanted: string) => rules.some(({ key }) => key.some(({ kind }) => kind === wanted));
+  const hasKey = (wanted: "path" | "host" | "address") =>
+    rules.some(({ key }) => key.some((part) => needs(part, wanted)));
   const hasPaths = rules.some(({ match }) => match.prefixes.length + match.patterns.length > 0);
-  return { path: usesRoutes || hasPaths || hasKey("path"), host: usesRoutes || hasKey("host"), address: hasKey("ip") };
+  return {
+    path: usesRoutes || hasPaths || hasKey("path"),
+    host: usesRoutes || hasKey("host"),
+    address: hasKey("address"),
+  };
 }
 
 function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitRule {
-  const { name, key = [], match = {}, count = "request", ipv4Prefix = 32, ipv6Prefix = 64 } = limit;
+  const { name, match = {}, count = "request", ipv4Prefix = 32, ipv6Prefix = 64 } = limit;
   const { allow = [], deny = [], invalidValues = "reject" } = limit;
   const naming = routes.filter((route) => route.limits.includes(name)).map((route) => route.name);
   const ignoresPathCase = limit.pathCase === "insensitive";
   const cased = (path: string) => (ignoresPathCase ? path.toLowerCase() : path);
   const paths = (match.path ?? []).map(bytesOf);
-  const list = (values: string[]) => {
-    if (key[0] === "ip") return networkList(values);
-    if (key[0] === "path") return textList(values.map((value) => cased(pathValue(bytesOf(value)))));
-    return textList(values.map(key[0] === "host" ? hostName : bytesOf));
+  const key = (limit.key ?? []).map((part) => keyPart(name, part));
+  const list = (values: string[]): ValueList => {
+    const [part] = key;
+    if (part === undefined) return { texts: values.map(bytesOf), networks: [] };
+    if (isAddressPart(part)) return { texts: [], networks: values.map(networkOf) };
+    return { texts: values.map((value) => writtenValue(part, ignoresPathCase, bytesOf(value))), networks: [] };
   };
   return {
     name,
-    key: key.map((part) =>
-      part.startsWith("header:")
-        ? { kind: "header", header: part.slice("header:".length).toLowerCase() }
-        : { kind: part, header: "" },
-    ),
+    key,
     match: {
       isEmpty: naming.length === 0 && Object.values(match).every((list) => (list ?? []).length === 0),
       routes: [...new Set([...(match.route ?? []), ...naming])],
@@ -109,7 +120,7 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     allow: list(allow),
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
-    hasFreeValues: key.some((part) => part !== "app" && part !== "route"),
+    hasFreeValues: key.some(isFreePart),
   };
 }
 
@@ -136,15 +147,17 @@ export const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("lat
 /** A slash at the end makes no difference. */
 const pathPattern = (path: string): Pattern => parsePattern(path.replace(/(?<=.)\/$/, "")).map(decoded);
 
-const textList = (texts: string[]): ValueList => ({ texts, networks: [] });
-const networkList = (values: string[]): ValueList => ({
-  texts: [],
-  networks: values.map((value) => {
-    const network = parseNetwork(value);
-    if (network === undefined) throw new RangeError(`${value} is not an address or a network`);
-    return network;
-  }),
-});
+function keyPart(limit: string, text: string): KeyPart {
+  const part = parseKeyPart(text);
+  if (part === undefined) throw new RangeError(`limits.${limit}.key: ${text} is not a part of a key`);
+  return part;
+}
+
+function networkOf(value: string): Network {
+  const network = parseNetwork(value);
+  if (network === undefined) throw new RangeError(`${value} is not an address or a network`);
+  return network;
+}
 
 /** Routes of a host first, then by length: the first that matches is the route of a request. */
 export function inOrder(routes: readonly Omit<LimitedRoute, "limits">[]): RouteEntry[] {

@@ -1,10 +1,8 @@
 /** Values of limits as operators write them: the bucket of a value, and the value of a bucket. */
-import { networkText } from "../../core/address.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { hostName } from "../../core/host.js";
 import { VALUE_PREFIX } from "../../core/keys.js";
-import { pathValue } from "../../core/path.js";
-import { escapeBytes, lowerText } from "../../core/platform.js";
+import { escapeBytes } from "../../core/platform.js";
+import { INVALID, isAddressPart, keyPartText, normalValue, writtenValue } from "../../limit-rules/key-parts.js";
 import { bucketId, type LimitRule } from "../../limit-rules/limit-rules.js";
 import { sha1 } from "./limit-checks.js";
 import { bytesOf } from "./limit-options.js";
@@ -16,25 +14,19 @@ const SEPARATOR = ",";
 export function bucketOfValue(rule: LimitRule, value: string): { id: string } | string {
   const parts = rule.key.length === 1 ? [value] : value === "" ? [] : value.split(SEPARATOR);
   if (parts.length !== rule.key.length) {
-    const names = rule.key.map(({ kind, header }) => (kind === "header" ? `header:${header}` : kind)).join(SEPARATOR);
-    return rule.key.length === 0 ? "must be empty: the limit has one bucket" : `must be ${names}`;
+    return rule.key.length === 0
+      ? "must be empty: the limit has one bucket"
+      : `must be ${rule.key.map(keyPartText).join(SEPARATOR)}`;
   }
   const values: string[] = [];
-  for (const [i, { kind }] of rule.key.entries()) {
-    const normal = normalValue(kind, parts[i]!, rule);
-    if (normal === "" && kind === "ip") return `must be an address, not ${JSON.stringify(parts[i])}`;
+  for (const [i, part] of rule.key.entries()) {
+    const normal = normalValue(part, rule, writtenValue(part, rule.ignoresPathCase, bytesOf(parts[i]!)));
+    if (normal === INVALID) {
+      return `must be ${isAddressPart(part) ? "an address" : `a value of ${keyPartText(part)}`}, not ${JSON.stringify(parts[i])}`;
+    }
     values.push(escapeBytes(normal));
   }
   return { id: bucketId(rule.name, values.join(":"), sha1) };
-}
-
-/** As bytes. */
-function normalValue(kind: string, value: string, { bitsOf4, bitsOf6, ignoresPathCase }: LimitRule): string {
-  if (kind === "ip") return networkText(value, bitsOf4, bitsOf6);
-  if (kind === "host") return hostName(value);
-  if (kind !== "path") return bytesOf(value);
-  const path = pathValue(bytesOf(value));
-  return ignoresPathCase ? lowerText(path) : path;
 }
 
 /** The value of a bucket as text. Digests cannot be reversed. */

@@ -1,0 +1,166 @@
+/**
+ * The parts that the key of a limit can have. All that is known of each is in this file: the configuration, the library, the
+ * planes and the commands derive it from here, and a test compares the pages.
+ */
+import { networkText } from "../core/address.js";
+import { hostName } from "../core/host.js";
+import { pathValue } from "../core/path.js";
+import { cutText, findText, hasControls, lowerText } from "../core/platform.js";
+import type { RequestAttributes } from "./request-attributes.js";
+
+interface KeyKind {
+  name: string;
+  /** The part is written with a name that this regular expression describes, as in `header:NAME`. */
+  named?: string;
+  /** Clients choose the values, so their number has to be limited. */
+  isFree?: boolean;
+  /** What a host has to read or find for it, if it need not do so for each decision. */
+  needs?: "address" | "host" | "path" | "route";
+}
+
+const KEY_KINDS = [
+  { name: "app" },
+  { name: "user", isFree: true },
+  { name: "ip", isFree: true, needs: "address" },
+  { name: "method", isFree: true },
+  { name: "host", isFree: true, needs: "host" },
+  { name: "route", needs: "route" },
+  { name: "path", isFree: true, needs: "path" },
+  { name: "header", isFree: true, named: "[A-Za-z0-9_-]{1,64}" },
+] as const satisfies readonly KeyKind[];
+
+type KindName = (typeof KEY_KINDS)[number]["name"];
+
+export interface KeyPart {
+  kind: KindName;
+  /** Of a header, in lower case; empty for kinds without names. */
+  name: string;
+}
+
+export interface FoundValues {
+  route: string;
+  pathValue: string;
+}
+
+/** How values of a limit are compared. */
+export interface Comparison {
+  /** Bits of an address that are one value. */
+  bitsOf4: number;
+  bitsOf6: number;
+  /** Paths are compared in lower case. */
+  ignoresPathCase: boolean;
+}
+
+/** Instead of a value that cannot be used. No usable value contains it. */
+export const INVALID = "\n";
+/** Longer values are invalid in a header; a path is cut. */
+export const LONGEST_VALUE = 1024;
+
+/** The value as received; INVALID if there are several. */
+export function receivedValue(
+  { kind, name }: KeyPart,
+  { ignoresPathCase }: Comparison,
+  request: RequestAttributes,
+  found: FoundValues,
+): string {
+  switch (kind) {
+    case "user":
+      return request.user;
+    case "ip":
+      return request.address;
+    case "header": {
+      const count = request.headerCount(name);
+      if (count > 1) return INVALID;
+      return count === 0 ? "" : request.header(name);
+    }
+    case "app":
+      return request.app;
+    case "method":
+      return request.method;
+    case "host":
+      return request.host;
+    case "route":
+      return found.route;
+    case "path":
+      return ignoresPathCase ? lowerText(found.pathValue) : found.pathValue;
+  }
+}
+
+/** The value that the bucket is named after; INVALID if it cannot be used. */
+export function normalValue({ kind }: KeyPart, { bitsOf4, bitsOf6 }: Comparison, received: string): string {
+  switch (kind) {
+    case "ip": {
+      const network = networkText(received, bitsOf4, bitsOf6);
+      return network === "" ? INVALID : network;
+    }
+    case "header":
+      return received.length > LONGEST_VALUE || hasControls(received) ? INVALID : received;
+    case "host":
+      return hostName(received);
+    case "path":
+      return cutText(received, 0, LONGEST_VALUE);
+    default:
+      return received;
+  }
+}
+
+/** A value that an operator has written, one character per byte, as requests have it. */
+export function writtenValue({ kind }: KeyPart, ignoresPathCase: boolean, bytes: string): string {
+  if (kind === "host") return hostName(bytes);
+  if (kind !== "path") return bytes;
+  return ignoresPathCase ? lowerText(pathValue(bytes)) : pathValue(bytes);
+}
+
+/** Its values are addresses: lists of values may have networks. */
+export function isAddressPart({ kind }: KeyPart): boolean {
+  return kind === "ip";
+}
+
+export function isFreePart({ kind }: KeyPart): boolean {
+  for (const one of kinds()) if (one.name === kind) return one.isFree === true;
+  return true;
+}
+
+/** Whether a host has to read or find this for the part. */
+export function needs({ kind }: KeyPart, wanted: KeyKind["needs"]): boolean {
+  for (const one of kinds()) if (one.name === kind) return one.needs === wanted;
+  return false;
+}
+
+/** `header:X-Plan` as a part; undefined if the kind is unknown. The name is not checked: `keyPartPattern` does. */
+export function parseKeyPart(text: string): KeyPart | undefined {
+  const colon = findText(text, ":", 0);
+  const name = colon < 0 ? "" : lowerText(cutText(text, colon + 1, text.length));
+  const wanted = colon < 0 ? text : cutText(text, 0, colon);
+  for (const kind of KEY_KINDS) if (kind.name === wanted) return { kind: kind.name, name };
+  return undefined;
+}
+
+export function keyPartText({ kind, name }: KeyPart): string {
+  return name === "" ? kind : `${kind}:${name}`;
+}
+
+/** A regular expression for parts. */
+export function keyPartPattern(): string {
+  let forms = "";
+  for (const { name, named } of kinds()) {
+    forms = (forms === "" ? "" : `${forms}|`) + name + (named === undefined ? "" : `:${named}`);
+  }
+  return `^(${forms})$`;
+}
+
+/** All parts in words: `app, user, … or header:NAME`. */
+export function keyPartWords(): string {
+  const all = kinds();
+  let words = "";
+  for (let i = 0; i < all.length; i++) {
+    const { name, named } = all[i]!;
+    const separator = i === 0 ? "" : i === all.length - 1 ? " or " : ", ";
+    words = words + separator + name + (named === undefined ? "" : ":NAME");
+  }
+  return words;
+}
+
+function kinds(): readonly KeyKind[] {
+  return KEY_KINDS;
+}
