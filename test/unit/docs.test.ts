@@ -1,6 +1,8 @@
-/** Compares the documentation with the code: codes, store functions, and the files that the map names. */
+/** Compares the documentation with the code: codes, store functions, modules, and the files that pages name. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { portableFolders } from "../../build/check.js";
+import { LAYERS } from "../../build/check-structure.js";
 import * as codes from "../../src/core/codes.js";
 import { catalog } from "../../src/scripts/catalog.js";
 
@@ -36,14 +38,33 @@ describe("the documentation", () => {
     }
   });
 
-  it("name only files that exist in the map", () => {
-    const modules =
-      "cli|service|simulate|envoy-service|planes|render|config|descriptors|limiter|quota|slots|store|scripts|engine|core|shared";
-    const named = [...read("docs/MAP.md").matchAll(new RegExp(`\`((?:${modules})/[\\w./-]+\\.ts)\``, "g"))].map(
-      ([, path]) => path,
+  it("list the modules in the map, each above those that it may import", () => {
+    const rows = [...read("docs/MAP.md").matchAll(/^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| /gm)].map(([, names]) =>
+      [...names!.matchAll(/[a-z-]+/g)].map(([name]) => name),
     );
-    expect(named.length).toBeGreaterThan(20);
-    expect(named.filter((path) => !existsSync(new URL(`../../src/${path}`, import.meta.url)))).toEqual([]);
+    const layers = LAYERS.map((layer) => Object.keys(layer).map((module) => module.split("/")[0]!));
+    const ranks = rows.flat().map((name) => layers.findIndex((layer) => layer.includes(name)));
+    expect(ranks).toEqual(ranks.toSorted((a, b) => a - b));
+    expect(rows.flat().sort()).toEqual([...new Set(layers.flat())].sort());
+  });
+
+  it("name the folders of portable code, and the only file that differs in Lua", () => {
+    const folders = portableFolders.map((folder) => folder.replace("src/", "`")).join("`, ");
+    expect(read("docs/MAP.md")).toContain(`${folders}\` and the Lua planes are portable`);
+    expect(read("CONTRIBUTING.md")).toContain(portableFolders.map((folder) => `\`${folder}\``).join(", "));
+    const twins = readdirSync(new URL("../../src", import.meta.url), { recursive: true, encoding: "utf8" });
+    expect(twins.filter((path) => path.endsWith("-lua.ts"))).toEqual(["core/platform-lua.ts"]);
+  });
+
+  it("are right that unit and integration tests mirror the source", () => {
+    const folders = (path: string) =>
+      readdirSync(new URL(`../../${path}`, import.meta.url), { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => name);
+    const tested = [...folders("src"), ...folders("."), ...folders("test")];
+    expect([...folders("test/unit"), ...folders("test/integration")].filter((name) => !tested.includes(name))).toEqual(
+      [],
+    );
   });
 
   it("is right that no other module reads the configuration itself", () => {
