@@ -2,10 +2,11 @@
 import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
+import { defaultLeaseOptions } from "../core/lease.js";
 import { MAX_SHARDS } from "../core/shard.js";
 import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js";
 import { identity } from "./sections/identity.js";
-import { limit } from "./sections/limits.js";
+import { limit, onStoreFailure, priority } from "./sections/limits.js";
 import { otel } from "./sections/otel.js";
 import { overload } from "./sections/overload.js";
 import { profile } from "./sections/profile.js";
@@ -144,26 +145,27 @@ const envoy = section({
     ),
 });
 
+const usual = defaultLeaseOptions;
 const lease = section({
-  reserve: whole(1, 1_000_000).default(1_000).describe("L3: tokens that a node tries to hold per app."),
+  reserve: whole(1, 1_000_000).default(usual.reserve).describe("L3: tokens that a node tries to hold per app."),
   refill_threshold: amount(0.01, 0.99)
-    .default(0.2)
+    .default(usual.refillThreshold)
     .describe("Share of the lease's target below which a node requests more tokens."),
   sync_interval_ms: milliseconds(10, 60_000)
-    .default(100)
+    .default(usual.syncIntervalMs)
     .describe(
       "Time between two messages of a node. While tokens of an app are scarce, its spending is reported this often.",
     ),
   batch_threshold: whole(1, 1_000_000)
-    .default(1_000)
+    .default(usual.batchThreshold)
     .describe(
       "While tokens are plentiful, a node reports after this many spent tokens. A killed node loses at most these.",
     ),
   report_interval_ms: milliseconds(100, HOUR_MS)
-    .default(30_000)
+    .default(usual.reportIntervalMs)
     .describe("While tokens are plentiful, a node reports at least this often."),
   idle_ms: milliseconds(100, HOUR_MS)
-    .default(90_000)
+    .default(usual.idleMs)
     .describe("While tokens are plentiful, a lease that was not used for this long is returned with its next report."),
   timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of decisions and store calls."),
 });
@@ -171,9 +173,7 @@ const lease = section({
 export const app = section({
   guaranteed: rate().default(1_000).describe("L2: tokens per second."),
   burst: optional(tokens(), "twice `guaranteed`").describe("L2: maximum tokens."),
-  priority: whole(0, 1_000)
-    .default(2)
-    .describe("In an emergency, priority 0 keeps 100 % of its quota, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
+  priority: priority("its quota"),
   profile: profile
     .prefault("standard")
     .describe("How requests are priced: the name of a profile, or a section with changes to one."),
@@ -181,11 +181,7 @@ export const app = section({
   dry_run: flag()
     .default(false)
     .describe("The app's own limit decides as usual, but refuses nothing. Limits of `limits` have their own option."),
-  on_store_failure: oneOf("open", "local", "closed")
-    .default("open")
-    .describe(
-      "Without the store, each node applies the app's whole limit by itself, its share of it, or admits nothing.",
-    ),
+  on_store_failure: onStoreFailure("the app's whole limit"),
   fail_open_tokens: optional(whole(0, MAX_TOKENS), "the global `fail_open_tokens`").describe(
     "With `on_store_failure: open`, tokens per second of one node without the store, instead of the app's own limit.",
   ),

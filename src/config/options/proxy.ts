@@ -1,6 +1,7 @@
 /** Maps routes, upstreams, limits and timeouts of the configuration to the options of the Node proxy. */
 import type { CostProfile } from "../../core/cost.js";
 import type { Config } from "../schema.js";
+import { connections, requestLimits, timeouts, upstreamOptions as upstream } from "../sections/gateway.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
 import { routeProfile } from "./profiles.js";
 import { routeName } from "./slots.js";
@@ -39,10 +40,15 @@ export interface UpstreamOptions
   active?: Partial<Omit<UpstreamSection["active"], "path">> & { path: string };
 }
 
+export const defaultUpstream = camelCase(upstream.parse({}));
+export const defaultConnections = camelCase(connections.parse({}));
+export const defaultLimits = camelCase(requestLimits.parse({}));
+export const defaultTimeouts = camelCase(timeouts.parse({}));
+
 export type Limits = CamelCase<Config["request_limits"]>;
 export type Timeouts = Omit<CamelCase<Config["timeouts"]>, "shutdownMs">;
 
-export function proxyOptions({ routes, upstreams, request_limits, timeouts, identity }: Config): ProxyOptions {
+export function proxyOptions({ routes, upstreams, request_limits, identity, ...config }: Config): ProxyOptions {
   return {
     routes: routes.map((route) => ({ ...camelCase(route), name: routeName(route), profile: routeProfile(route) })),
     upstreams: Object.fromEntries(
@@ -51,7 +57,7 @@ export function proxyOptions({ routes, upstreams, request_limits, timeouts, iden
     trustedHops: identity.trusted_hops,
     identityHeaders: [identity.app_header, identity.user_header, identity.api_key_header],
     limits: camelCase(request_limits),
-    timeouts: camelCase(timeouts),
+    timeouts: camelCase(config.timeouts),
   };
 }
 

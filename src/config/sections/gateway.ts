@@ -43,7 +43,7 @@ const active = section({
   unhealthy_after: whole(1, 100).default(2).describe("Consecutive failures after which a target is unhealthy."),
 });
 
-export const upstream = section({
+export const upstreamOptions = section({
   targets: list(target(), 1, 1_000)
     .default([])
     .meta({ otherwise: "from `dns`" })
@@ -65,13 +65,15 @@ export const upstream = section({
   ),
   passive: passive.prefault({}).describe("Skip targets after failed requests."),
   active: active.prefault({}).describe("Health checks."),
-}).superRefine(({ targets, dns }, { addIssue }) => {
+});
+
+export const upstream = upstreamOptions.superRefine(({ targets, dns }, { addIssue }) => {
   const complain = (option: string, message: string) => addIssue({ code: "custom", path: [option], message });
   if (targets.length === 0 && dns === undefined) complain("targets", "is required unless dns is set");
   if (targets.length > 0 && dns !== undefined) complain("dns", "must not be set together with targets");
 });
 
-const connections = section({
+export const connections = section({
   max_per_pod: whole(1, MAX_CONNECTIONS).default(100).describe("Maximum connections of the route to one target."),
   max_total: whole(0, MAX_CONNECTIONS)
     .default(1_000)

@@ -2,11 +2,23 @@
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { keyPartPattern, keyPartWords, LONGEST_VALUE } from "../../limit-rules/key-parts.js";
 import { LONGEST_NAME } from "../../limit-rules/limit-rules.js";
-import { parseRate } from "../../limiter/limits/limit-options.js";
+import { limitDefaults, parseRate } from "../../limiter/limits/limit-options.js";
 import { flag, headerName, identifier, list, oneOf, optional, section, text, whole, words } from "../values.js";
 
 export const limitName = () =>
   text(`must be 1 to ${LONGEST_NAME} of A–Z a–z 0–9 . _ -`, new RegExp(`^[A-Za-z0-9._-]{1,${LONGEST_NAME}}$`));
+
+/** @param what what is cut in an emergency */
+export const priority = (what: string) =>
+  whole(0, 1_000)
+    .default(limitDefaults.priority)
+    .describe(`In an emergency, priority 0 keeps 100 % of ${what}, 1 keeps 50 %, 2 keeps 10 %, others are blocked.`);
+
+/** @param limit what a node applies by itself */
+export const onStoreFailure = (limit: string) =>
+  oneOf("open", "local", "closed")
+    .default(limitDefaults.onStoreFailure)
+    .describe(`Without the store, each node applies ${limit} by itself, its share of it, or admits nothing.`);
 
 const rate = () =>
   text(
@@ -58,12 +70,16 @@ export const limit = section({
   rate: rate().describe("Tokens per second, minute, hour or day: `10/s`, `5/min`, `1000/h`, `50000/day`."),
   burst: optional(whole(1, MAX_TOKENS), "the number in `rate`").describe("Maximum tokens of a bucket."),
   count: oneOf("request", "cost")
-    .default("request")
+    .default(limitDefaults.count)
     .describe("A request takes one token, or its cost in the profile of its route or app."),
-  ipv4_prefix: whole(8, 32).default(32).describe("Bits of an IPv4 address that are one value of `ip`."),
-  ipv6_prefix: whole(16, 128).default(64).describe("Bits of an IPv6 address that are one value of `ip`."),
+  ipv4_prefix: whole(8, 32)
+    .default(limitDefaults.ipv4Prefix)
+    .describe("Bits of an IPv4 address that are one value of `ip`."),
+  ipv6_prefix: whole(16, 128)
+    .default(limitDefaults.ipv6Prefix)
+    .describe("Bits of an IPv6 address that are one value of `ip`."),
   path_case: oneOf("sensitive", "insensitive")
-    .default("sensitive")
+    .default(limitDefaults.pathCase)
     .describe(
       "Whether the letter case of a path makes a difference, in `match.path` and as a part of the key. Use `insensitive` if the backend ignores it, as Express does by default.",
     ),
@@ -74,15 +90,11 @@ export const limit = section({
     .default([])
     .describe("Values that are refused with 403; for `ip` also networks. The key must have one part."),
   invalid_values: oneOf("reject", "ignore")
-    .default("reject")
+    .default(limitDefaults.invalidValues)
     .describe(
       "A header that was sent twice, is longer than 1,024 bytes or has control characters, and an invalid client address: 400, or count as a request without the value.",
     ),
-  dry_run: flag().default(false).describe("The limit decides as usual, but refuses nothing."),
-  priority: whole(0, 1_000)
-    .default(2)
-    .describe("In an emergency, priority 0 keeps 100 % of the limit, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
-  on_store_failure: oneOf("open", "local", "closed")
-    .default("open")
-    .describe("Without the store, each node applies the whole limit by itself, its share of it, or admits nothing."),
+  dry_run: flag().default(limitDefaults.dryRun).describe("The limit decides as usual, but refuses nothing."),
+  priority: priority("the limit"),
+  on_store_failure: onStoreFailure("the whole limit"),
 });

@@ -3,6 +3,7 @@ import type * as z from "zod";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { units } from "../../limiter/descriptors/descriptor.js";
 import { anything, flag, list, oneOf, optional, section, whole, words } from "../values.js";
+import { onStoreFailure, priority } from "./limits.js";
 
 /** Maximum nesting of descriptors. */
 export const DEEPEST_DESCRIPTOR = 8;
@@ -46,12 +47,8 @@ const own = {
   quota_mode: flag()
     .default(false)
     .describe("Refuse only if all limits of this kind that apply to a request are exhausted."),
-  priority: whole(0, 1_000)
-    .default(2)
-    .describe("In an emergency, priority 0 keeps 100 % of the limit, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
-  on_store_failure: oneOf("open", "local", "closed")
-    .default("open")
-    .describe("Without the store, each node applies the whole limit by itself, its share of it, or admits nothing."),
+  priority: priority("the limit"),
+  on_store_failure: onStoreFailure("the whole limit"),
   metadata: optional(anything(), "none").describe("Added to Envoy's dynamic metadata for requests within the limit."),
 };
 

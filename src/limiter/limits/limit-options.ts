@@ -17,7 +17,7 @@ import {
 import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../limit-rules/limit-rules.js";
 import { type Pattern, parsePattern } from "../../limit-rules/pattern.js";
 
-/** Their meaning and defaults are those of `limits` in the configuration. */
+/** Their meaning is that of `limits` in the configuration. */
 export interface LimitOptions {
   name: string;
   /** Parts such as `user` or `header:NAME`; `limits[].key` in CONFIGURATION.md lists all. */
@@ -45,6 +45,17 @@ export interface LimitOptions {
   priority?: number | undefined;
   onStoreFailure?: OnStoreFailure | undefined;
 }
+
+export const limitDefaults = {
+  count: "request",
+  ipv4Prefix: 32,
+  ipv6Prefix: 64,
+  pathCase: "sensitive",
+  invalidValues: "reject",
+  dryRun: false,
+  priority: 2,
+  onStoreFailure: "open",
+} as const satisfies Partial<LimitOptions>;
 
 export interface LimitedRoute extends RouteEntry {
   /** Names of limits. */
@@ -82,8 +93,9 @@ function usedBy(rules: readonly LimitRule[], usesRoutes: boolean): UsedAttribute
 }
 
 function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitRule {
-  const { name, match = {}, count = "request", ipv4Prefix = 32, ipv6Prefix = 64 } = limit;
-  const { allow = [], deny = [], invalidValues = "reject" } = limit;
+  const { name, match = {}, count = limitDefaults.count, invalidValues = limitDefaults.invalidValues } = limit;
+  const { ipv4Prefix = limitDefaults.ipv4Prefix, ipv6Prefix = limitDefaults.ipv6Prefix } = limit;
+  const { allow = [], deny = [] } = limit;
   const naming = routes.filter((route) => route.limits.includes(name)).map((route) => route.name);
   const ignoresPathCase = limit.pathCase === "insensitive";
   const cased = (path: string) => (ignoresPathCase ? path.toLowerCase() : path);
@@ -133,11 +145,11 @@ function bucketLimits({ name, rate, burst, ...limit }: LimitOptions): LimitRule[
     guaranteed: parsed.tokens / parsed.seconds,
     burst: capacity,
     fillSeconds: (capacity * parsed.seconds) / parsed.tokens,
-    priority: limit.priority ?? 2,
+    priority: limit.priority ?? limitDefaults.priority,
     borrow: false,
     profile: standardProfile,
-    onStoreFailure: limit.onStoreFailure ?? "open",
-    dryRun: limit.dryRun ?? false,
+    onStoreFailure: limit.onStoreFailure ?? limitDefaults.onStoreFailure,
+    dryRun: limit.dryRun ?? limitDefaults.dryRun,
   };
 }
 

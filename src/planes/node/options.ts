@@ -1,8 +1,13 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
-import { camelCase } from "../../config/options/camel-case.js";
 import { pathRules } from "../../config/options/path-rules.js";
-import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
-import { requestLimits, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
+import {
+  defaultConnections,
+  defaultLimits,
+  defaultTimeouts,
+  type ProxyOptions,
+  type Route,
+  type Timeouts,
+} from "../../config/options/proxy.js";
 import type { CostProfile } from "../../core/cost.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
@@ -36,9 +41,6 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   /** Without it nothing is traced. */
   tracing?: Tracing | undefined;
 }
-
-const defaultLimits = camelCase(requestLimits.parse({}));
-const defaultTimeouts = camelCase(timeoutsSection.parse({}));
 
 /** State that all exchanges and tunnels of a proxy share. */
 export interface Shared {
@@ -117,7 +119,7 @@ export function putInForce(
 }
 
 function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts) {
-  const { protocols = ["websocket"], idleMs = 0, pingMs = 30_000 } = connections;
+  const { protocols, idleMs, pingMs } = { ...defaultConnections, ...connections };
   return {
     /** The name under which slots are taken. */
     route: name ?? `${host}${path}`,

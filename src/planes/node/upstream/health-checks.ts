@@ -1,6 +1,6 @@
 /** Active health checks: requests each target periodically on a separate connection. */
 import { Client } from "undici";
-import type { UpstreamOptions } from "../../../config/options/proxy.js";
+import { defaultUpstream, type UpstreamOptions } from "../../../config/options/proxy.js";
 import { backendConnector } from "./backend-socket.js";
 import type { Target, Upstream } from "./upstream.js";
 
@@ -34,11 +34,8 @@ export function createHealthChecks() {
   return { follow, stop: () => follow([]) };
 }
 
-function watch(
-  upstream: Upstream,
-  target: Target,
-  { path, intervalMs = 2_000, timeoutMs = 1_000, healthyAfter = 2, unhealthyAfter = 2 }: ActiveOptions,
-): () => void {
+function watch(upstream: Upstream, target: Target, options: ActiveOptions): () => void {
+  const { path, intervalMs, timeoutMs, healthyAfter, unhealthyAfter } = { ...defaultUpstream.active, ...options };
   // Not from the pool: a check queued behind requests would time out on a busy target.
   const client = new Client(target.origin, {
     headersTimeout: timeoutMs,

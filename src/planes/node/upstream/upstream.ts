@@ -1,6 +1,6 @@
 /** An upstream: its targets, the choice of the next target, and passive health checks. */
 import { Pool } from "undici";
-import type { UpstreamOptions } from "../../../config/options/proxy.js";
+import { defaultUpstream, type UpstreamOptions } from "../../../config/options/proxy.js";
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
 import type { TlsClients } from "../../../shared/tls/tls-clients.js";
@@ -65,7 +65,8 @@ export class Upstream {
     private readonly context: UpstreamContext,
     before?: Upstream,
   ) {
-    const { connections: wanted = 512, queue = 512, passHost = true, passive = {}, tls = {} } = options;
+    const { connections: wanted, queue, passHost, tls = {} } = { ...defaultUpstream, ...options };
+    const passive = { ...defaultUpstream.passive, ...options.passive };
     const files = options.tls === undefined ? undefined : context.tlsClients.of(`upstreams.${name}.tls`, tls);
     const connections = Math.min(wanted, context.maxConnections);
     if (connections < wanted) {
@@ -74,8 +75,8 @@ export class Upstream {
     }
     this.name = name;
     this.passHost = passHost;
-    this.tolerated = passive.failures ?? 3;
-    this.downMs = passive.downMs ?? 10_000;
+    this.tolerated = passive.failures;
+    this.downMs = passive.downMs;
     const known = [...(before?.targets ?? [])];
     this.targets = targets.map((target) => {
       // Each target of the predecessor once only, since a target can be listed twice.
