@@ -1,5 +1,6 @@
 /** Buckets for values that requests choose: created on first use, limited in number, released when they are idle. */
 import type { AppLimits } from "../../core/app-limits.js";
+import { evictionOf, FULL_SWEEP_MS, SWEEP_MS } from "../../engine/eviction.js";
 import type { Clock } from "../../shared/clock.js";
 import type { LimiterAccount } from "../accounts.js";
 
@@ -34,19 +35,6 @@ export interface ValueTableOptions<S> {
   idOf(name: string): string;
   limitsOf(id: string, limit: S): AppLimits;
 }
-
-const SWEEP_MS = 1_000;
-/** While there is no room, the table is swept this often. */
-const FULL_SWEEP_MS = 100;
-/** An idle bucket is released after this time, sooner when many of the values are in use. */
-const IDLE_MS = 300_000;
-const CROWDED_IDLE_MS = 60_000;
-/** Above this share of the maximum, the least recently used buckets are released, … */
-const CROWDED = 0.8;
-/** … above this share if there was no room for a value, … */
-const FULL = 0.5;
-/** … unless they were used within this time. */
-const IN_USE_MS = 1_000;
 
 export function createValueTable<S extends object>(options: ValueTableOptions<S>) {
   const { limits, clock, maxValues, idOf, limitsOf } = options;
@@ -93,19 +81,17 @@ export function createValueTable<S extends object>(options: ValueTableOptions<S>
   function sweep(): void {
     const now = clock.now();
     sweptAt = now;
-    const used = limits.count() / Math.max(maxValues(), 1);
-    const oldest = now - (used < 0.5 ? IDLE_MS : CROWDED_IDLE_MS);
+    const use = { count: limits.count(), most: maxValues(), hadNoRoom: overflowed !== overflowedAtSweep };
+    overflowedAtSweep = overflowed;
+    const { idleMs, surplus, surplusIdleMs } = evictionOf({ ...use, oldestFirst: true });
     for (const [name, bucket] of byName) {
       if (bucket.account.isUsed) {
         bucket.account.isUsed = false;
         bucket.usedAt = now;
       }
-      if (bucket.usedAt <= oldest) release(name, bucket);
+      if (now - bucket.usedAt >= idleMs) release(name, bucket);
     }
-    const share = overflowed === overflowedAtSweep ? CROWDED : FULL;
-    overflowedAtSweep = overflowed;
-    const surplus = Math.ceil(limits.count() - maxValues() * share);
-    if (surplus > 0) releaseOldest(surplus, now - IN_USE_MS);
+    if (surplus > 0) releaseOldest(surplus, now - surplusIdleMs);
   }
 
   /** Buckets that are leaving are part of the surplus, so fewer may be released than asked for. */

@@ -1,5 +1,6 @@
 /** Releases idle values of limits: one worker looks at some of the list in turn, sooner if there is little room. */
 import { splitText, storedNumber } from "../../../core/platform.js";
+import { evictionOf, FULL_SWEEP_MS, SWEEP_MS } from "../../../engine/eviction.js";
 import { urge } from "../../../engine/node.js";
 import { limitOfBucket } from "../../../limit-rules/limit-rules.js";
 import { luaString } from "../library.js";
@@ -9,21 +10,10 @@ import { drop, loadValue, OVERFLOWED, VALUES, valueCount } from "./values.js";
 
 const SWEEP = "sweep";
 const OVERFLOWED_AT_SWEEP = "values overflowed before";
-const SWEEP_SECONDS = 1;
-/** While there is no room. */
-const FULL_SWEEP_SECONDS = 0.1;
 /** Every value is looked at once in this time, … */
-const ROUND_SECONDS = 30;
+const ROUND_MS = 30000;
 /** … at most this many at a time. */
 const MOST_LOOKS = 2000;
-/** A value is released after this time without use, … */
-const IDLE_MS = 300000;
-/** … sooner if many of the values are in use … */
-const CROWDED_IDLE_MS = 60000;
-const CROWDED = 0.8;
-/** … and almost at once if there was no room for another one. */
-const FULL_IDLE_MS = 1000;
-const FULL = 0.5;
 
 /** Accounts that this worker releases. */
 const releasing: { list: PlaneAccount[] } = { list: [] };
@@ -35,22 +25,20 @@ export function sweepValues(now: number): void {
   const length = dict.llen(VALUES) ?? 0;
   if (length === 0) return;
   const overflowed = (dict.get(OVERFLOWED) as number | undefined) ?? 0;
-  const full = overflowed !== ((dict.get(OVERFLOWED_AT_SWEEP) as number | undefined) ?? 0);
-  const [mine] = dict.safe_add(SWEEP, 1, full ? FULL_SWEEP_SECONDS : SWEEP_SECONDS);
+  const hadNoRoom = overflowed !== ((dict.get(OVERFLOWED_AT_SWEEP) as number | undefined) ?? 0);
+  const [mine] = dict.safe_add(SWEEP, 1, (hadNoRoom ? FULL_SWEEP_MS : SWEEP_MS) / 1000);
   if (mine !== true) return;
   dict.safe_set(OVERFLOWED_AT_SWEEP, overflowed);
   // While the store does not answer, nothing can be returned, and what was spent without it must be remembered.
   for (const { failuresInARow } of worker.nodes) if (failuresInARow > 0) return;
-  const most = worker.options.maxValues;
-  const crowded = full || valueCount() > most * CROWDED;
-  const surplus = valueCount() - releasing.list.length - most * (full ? FULL : CROWDED);
-  const looks = crowded ? length : Math.ceil((length * SWEEP_SECONDS) / ROUND_SECONDS);
-  let left = crowded ? surplus : length;
+  const use = { count: valueCount(), most: worker.options.maxValues, hadNoRoom, oldestFirst: false };
+  const { idleMs, surplus, surplusIdleMs } = evictionOf(use);
+  const looks = surplus > 0 ? length : Math.ceil((length * SWEEP_MS) / ROUND_MS);
+  let left = surplus - releasing.list.length;
   for (let i = 0; i < Math.min(looks, MOST_LOOKS); i++) {
     const element = dict.rpop(VALUES) as string | undefined;
     if (element === undefined) return;
-    const pressing = crowded && left > 0;
-    if (look(element, now, pressing ? (full ? FULL_IDLE_MS : CROWDED_IDLE_MS) : IDLE_MS)) left = left - 1;
+    if (look(element, now, left > 0 ? surplusIdleMs : idleMs)) left = left - 1;
   }
 }
 
