@@ -5,8 +5,6 @@ import { routePricing } from "../config/options/profiles.js";
 import type { Config } from "../config/schema.js";
 import { estimate, newLearnedSizes } from "../core/cost.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../core/identity.js";
-import { defaultLeaseOptions } from "../core/lease.js";
-import { newAccount, newOutcome } from "../engine/account.js";
 import { costAtLimit } from "../engine/together.js";
 import { type LimitMatch, type LimitRule, matchLimits, type RequestAttributes } from "../limit-rules/limit-rules.js";
 import { sha1 } from "../limiter/limits/limit-checks.js";
@@ -82,7 +80,7 @@ export function explainRequest(config: Config, text: string) {
   request.app = app.id;
   const profile = routePricing(config)(request.host, request.path) ?? app.profile;
   const cost = estimate(profile, request.method, bytes, newLearnedSizes());
-  const own = { ...newOutcome(newAccount(app, defaultLeaseOptions, 0), request.method, cost), profile };
+  const own = { cost, profile, method: request.method };
   const rules = limitRules(config);
   const { invalid, matches } = matchLimits(rules, request, sha1);
   const found = new Map<string, LimitMatch>(matches.map((match) => [match.rule.name, match]));

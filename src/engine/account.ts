@@ -1,9 +1,10 @@
-/** The account of one app on one node: its limits, lease, sync state and waiting requests. */
+/** The state of a node, and of the accounts on it: limits, lease, sync state and waiting requests. */
 
 import type { AllowanceUse } from "../core/allowance.js";
 import type { AppLimits } from "../core/app-limits.js";
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import type { CostProfile, LearnedSizesByMethod } from "../core/cost.js";
+import type { Degradation } from "../core/degradation.js";
 import {
   type BalanceCell,
   type Cell,
@@ -22,8 +23,8 @@ export type DecisionSource = "local" | "remote" | "cached" | "without_store";
 export const PENDING = "";
 
 /** The decision about one request. Hosts extend it by what they need until the exchange has ended, and may reuse it. */
-export interface Outcome {
-  account: Account;
+export interface Outcome<A extends Account = Account> {
+  account: A;
   method: string;
   /** The prices of the request: those of its route or its app. */
   profile: CostProfile;
@@ -92,6 +93,8 @@ export interface SyncState {
 }
 
 export interface Account<W extends Waiter = Waiter> {
+  /** The node on the shard that has the bucket. */
+  node: NodeState;
   limits: AppLimits;
   lease: Lease;
   sync: SyncState;
@@ -119,6 +122,54 @@ export interface Account<W extends Waiter = Waiter> {
   withoutStore: AllowanceUse | undefined;
 }
 
+export interface NodeOptions {
+  lease: LeaseOptions;
+  /** Maximum time that a decision or a call waits for the store. */
+  timeoutMs: number;
+  /** Cap on tokens per app and second without the store, if the app's `onStoreFailure` is "open" and it has no cap of its own. */
+  failOpenTokens: number | undefined;
+}
+
+/** To each shard, a node is another one: with its own epoch, messages, degradation level and accounts. */
+export interface NodeState<A extends Account = Account> {
+  options: NodeOptions;
+  /** The states of this node on all shards, this one included. */
+  peers: NodeState<A>[];
+  /** Its index in them. */
+  shard: number;
+  epoch: number;
+  /** The number of the last message in this epoch. */
+  seq: number;
+  /** The store closed the epoch, and some messages of it are still unanswered: they are repeated before a new one. */
+  epochClosed: boolean;
+  /** Host milliseconds when the last message was planned, or later: the time for decisions that do not read the clock. */
+  clock: number;
+  syncs: number;
+  failures: number;
+  failuresInARow: number;
+  /** No sync starts before this time. */
+  retryAt: number;
+  /** Time of the last reply; 0 before the first one. */
+  lastContact: number;
+  liveNodes: number;
+  emergency: boolean;
+  degradation: Degradation;
+  /** The degradation level when it was last computed. */
+  level: number;
+  /** It shuts down: no message is sent, and no request waits. */
+  closed: boolean;
+  /** Accounts that hold tokens or have something to report; examined once per sync interval. */
+  active: A[];
+  /** Accounts that need a message now: for waiting requests, a low balance, or tokens to return. */
+  urgent: A[];
+  /** When the active accounts are next examined. */
+  scanAt: number;
+  /** Leaving accounts about which everything was reported when the last message was planned. */
+  departed: A[];
+  /** Waiters whose outcome is decided and which the host has to wake. */
+  decided: A["waiters"];
+}
+
 /** An account to which the store has just granted less than it wanted asks at most this often. */
 export const SHORT_GAP_MS = 10;
 
@@ -133,9 +184,10 @@ export function isShort(account: Account, now: number): boolean {
 }
 
 /** An account over plain counters. Hosts with other counters pass their cell, or replace the three cells. */
-export function newAccount(limits: AppLimits, options: LeaseOptions, now: number, cell = plainCell()): Account {
-  const lease = newLease(options, now);
+export function newAccount(limits: AppLimits, node: NodeState, now: number, cell = plainCell()): Account {
+  const lease = newLease(node.options.lease, now);
   return {
+    node,
     limits,
     lease,
     sync: {
@@ -173,7 +225,7 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
 }
 
 /** A record for one decision. */
-export function newOutcome(account: Account, method: string, cost: number): Outcome {
+export function newOutcome<A extends Account>(account: A, method: string, cost: number): Outcome<A> {
   const { profile } = account.limits;
   return {
     account,

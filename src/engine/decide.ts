@@ -148,6 +148,10 @@ export function lastsUntilNextSync({ options }: NodeState, { waiters, lease, cel
 export function decideMiss(node: NodeState, outcome: Outcome, now: number): number {
   const account = outcome.account;
   if (decideCached(outcome, "cached", now)) return DECIDED;
+  if (node.closed) {
+    refuseWithoutStore(outcome);
+    return DECIDED;
+  }
   urge(node, account);
   if (mayWaitForStore(node.level) && account.waiters.length < MAX_WAITERS) return WAIT;
   // This request does not wait, but later ones should find tokens as soon as the store grants some.
@@ -186,7 +190,7 @@ export function decideWithoutStore(node: NodeState, outcome: Outcome, now: numbe
   conclude(outcome, "without_store", OK, left);
 }
 
-export function refuseWithoutStore(outcome: Outcome): void {
+function refuseWithoutStore(outcome: Outcome): void {
   outcome.retryAfterMs = STORE_RETRY_MS;
   conclude(outcome, "without_store", STORE_UNAVAILABLE, outcome.account.cell.get());
 }

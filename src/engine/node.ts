@@ -1,56 +1,8 @@
-/** The state of a node: its epoch, what it knows about the store, and the accounts that have something to report. */
-import { type Degradation, degradationLevel, newDegradation, observeCall } from "../core/degradation.js";
-import type { LeaseOptions } from "../core/lease.js";
-import type { Account, Waiter } from "./account.js";
+/** A node: its degradation level and back-off, and the accounts that have something to report. */
+import { degradationLevel, newDegradation, observeCall } from "../core/degradation.js";
+import type { Account, NodeOptions, NodeState, Waiter } from "./account.js";
 
-export interface NodeOptions {
-  lease: LeaseOptions;
-  /** Maximum time that a decision or a call waits for the store. */
-  timeoutMs: number;
-  /** Cap on tokens per app and second without the store, if the app's `onStoreFailure` is "open" and it has no cap of its own. */
-  failOpenTokens: number | undefined;
-  /**
-   * It sends messages also while it holds no tokens. With several shards only to the first one: so that knows all nodes,
-   * and the others those that use them.
-   */
-  heartbeats: boolean;
-}
-
-/** To each shard, a node is another one: with its own epoch, messages, degradation level and accounts. */
-export interface NodeState<A extends Account = Account> {
-  options: NodeOptions;
-  /** The states of this node on all shards, this one included. */
-  peers: NodeState<A>[];
-  epoch: number;
-  /** The number of the last message in this epoch. */
-  seq: number;
-  /** The store closed the epoch, and some messages of it are still unanswered: they are repeated before a new one. */
-  epochClosed: boolean;
-  /** Host milliseconds when the last message was planned, or later: the time for decisions that do not read the clock. */
-  clock: number;
-  syncs: number;
-  failures: number;
-  failuresInARow: number;
-  /** No sync starts before this time. */
-  retryAt: number;
-  /** Time of the last reply; 0 before the first one. */
-  lastContact: number;
-  liveNodes: number;
-  emergency: boolean;
-  degradation: Degradation;
-  /** The degradation level when it was last computed. */
-  level: number;
-  /** Accounts that hold tokens or have something to report; examined once per sync interval. */
-  active: A[];
-  /** Accounts that need a message now: for waiting requests, a low balance, or tokens to return. */
-  urgent: A[];
-  /** When the active accounts are next examined. */
-  scanAt: number;
-  /** Leaving accounts about which everything was reported when the last message was planned. */
-  departed: A[];
-  /** Waiters whose outcome is decided and which the host has to wake. */
-  decided: A["waiters"];
-}
+export type { NodeOptions, NodeState };
 
 /** @param peers the states on shards that exist already; this one is added */
 export function newNode<A extends Account>(
@@ -61,6 +13,7 @@ export function newNode<A extends Account>(
   const node: NodeState<A> = {
     options,
     peers,
+    shard: peers.length,
     epoch,
     seq: 0,
     epochClosed: false,
@@ -74,6 +27,7 @@ export function newNode<A extends Account>(
     emergency: false,
     degradation: newDegradation(),
     level: 0,
+    closed: false,
     active: [],
     urgent: [],
     scanAt: 0,

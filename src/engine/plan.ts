@@ -176,7 +176,8 @@ function scan<A extends Account>(node: NodeState<A>, situation: LeaseSituation, 
 /** Whether a message has to be sent, if only as a sign of life. */
 export function isMessageDue(node: NodeState, planned: PlannedSync[], now: number): boolean {
   if (planned.length > 0) return true;
-  if (!node.options.heartbeats && node.active.length === 0) return false;
+  // The first shard knows all nodes, the others those that use them.
+  if (node.shard > 0 && node.active.length === 0) return false;
   const elapsed = now - node.lastContact;
   return node.lastContact === 0 || elapsed < 0 || elapsed >= HEARTBEAT_MS;
 }

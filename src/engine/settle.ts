@@ -53,17 +53,15 @@ export function settleExchange(
   const { cost, code } = exchange;
   learnFrom(account, exchange, requestBytes, responseBytes);
   if (code !== OK) return 0;
-  const difference = settlement(cost, actualCost(exchange, requestBytes, responseBytes));
+  return settleCost(account, cost, actualCost(exchange, requestBytes, responseBytes));
+}
+
+/** Corrects what was paid to the actual cost. Returns the tokens charged (positive) or refunded (negative). */
+export function settleCost(account: Account, paid: number, actual: number): number {
+  const difference = settlement(paid, actual);
   if (difference < 0) giveBack(account, 0 - difference);
   else if (difference > 0) account.cell.add(0 - difference);
   return difference;
-}
-
-/** Corrects what was paid at a limit that counts by cost to the actual cost. */
-export function settleLimit(account: Account, paid: number, actualCost: number): void {
-  const difference = settlement(paid, actualCost);
-  if (difference < 0) giveBack(account, 0 - difference);
-  else if (difference > 0) account.cell.add(0 - difference);
 }
 
 /**

@@ -11,7 +11,11 @@ import { remainingTokens } from "./remaining.js";
 export const ALL_TAKEN = -1;
 
 /** What a request costs at one of its limits. Learned sizes must not make a request impossible, as for its app. */
-export function costAtLimit({ countsCost, limits }: LimitRule, app: Outcome, contentLength: number): number {
+export function costAtLimit(
+  { countsCost, limits }: LimitRule,
+  app: Pick<Outcome, "cost" | "profile" | "method">,
+  contentLength: number,
+): number {
   if (!countsCost) return 1;
   if (app.cost <= limits.burst) return app.cost;
   const declared = declaredCost(app.profile, app.method, contentLength);

@@ -1,10 +1,9 @@
 /** The accounts of a limiter. None is dropped before the store has the final report about it. */
 
 import type { AppLimits } from "../core/app-limits.js";
-import type { LeaseOptions } from "../core/lease.js";
+import { type BalanceCell, MISS } from "../core/lease.js";
 import { shardOf } from "../core/shard.js";
-import { type Account, newAccount, type Waiter } from "../engine/account.js";
-import { NodeCell } from "./node-cell.js";
+import { type Account, type NodeState, newAccount, type Waiter } from "../engine/account.js";
 
 /** A request that waits for a sync, as a promise. */
 export interface LimiterWaiter extends Waiter {
@@ -15,13 +14,15 @@ export interface LimiterWaiter extends Waiter {
 }
 
 export interface LimiterAccount extends Account<LimiterWaiter> {
-  /** The number of the shard that has its bucket. */
-  shard: number;
+  node: LimiterNode;
   /** It is the bucket of a value that requests choose, whose number is limited. */
   isValue: boolean;
   /** It was used since it was last examined, see `value-table.ts`. */
   isUsed: boolean;
 }
+
+/** The node on one shard. */
+export type LimiterNode = NodeState<LimiterAccount>;
 
 /** An app that has left: its counters in the store, and the limits under which its last exchanges are settled. */
 interface DepartedApp {
@@ -34,26 +35,27 @@ export type Accounts = ReturnType<typeof createAccounts>;
 
 export interface AccountsOptions {
   apps: AppLimits[];
-  lease: LeaseOptions;
-  /** Number of shards. */
-  shards: number;
+  /** On all shards. */
+  nodes: readonly LimiterNode[];
   now(): number;
 }
 
-export function createAccounts({ apps: configured, lease: firstLease, shards, now }: AccountsOptions) {
-  let lease = firstLease;
+export function createAccounts({ apps: configured, nodes, now }: AccountsOptions) {
   const apps = new Map<string, LimiterAccount>();
   const descriptorLimits = new Map<string, LimiterAccount>();
   const leaving = new Map<string, LimiterAccount>();
   let valueCount = 0;
   /** Grows with used apps that an operator removes, not with requests. */
   const departed = new Map<string, DepartedApp>();
-  replace(configured, lease);
+  replace(configured);
+
+  function nodeOf(id: string): LimiterNode {
+    return nodes[shardOf(id, nodes.length)]!;
+  }
 
   function create(limits: AppLimits): LimiterAccount {
-    const account = newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
+    const account = newAccount(limits, nodeOf(limits.id), now(), new NodeCell()) as LimiterAccount;
     account.refunds = new NodeCell();
-    account.shard = shardOf(limits.id, shards);
     account.isValue = false;
     account.isUsed = false;
     return account;
@@ -86,8 +88,7 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
   }
 
   /** Applies new apps and limits. Returns the accounts that are no longer configured. */
-  function replace(next: AppLimits[], nextLease: LeaseOptions): LimiterAccount[] {
-    lease = nextLease;
+  function replace(next: AppLimits[]): LimiterAccount[] {
     const kept = new Set(next.map(({ id }) => id));
     const removed = [...apps.values()].filter(({ limits }) => !kept.has(limits.id));
     for (const account of removed) leave(apps, account);
@@ -115,11 +116,11 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
 
     find: (id: string): LimiterAccount | undefined => apps.get(id) ?? descriptorLimits.get(id),
 
-    inForce: (shard: number): LimiterAccount[] =>
-      [...apps.values(), ...descriptorLimits.values()].filter((one) => one.shard === shard),
+    inForce: (node: LimiterNode): LimiterAccount[] =>
+      [...apps.values(), ...descriptorLimits.values()].filter((one) => one.node === node),
 
-    all: (shard: number): LimiterAccount[] =>
-      [...apps.values(), ...descriptorLimits.values(), ...leaving.values()].filter((one) => one.shard === shard),
+    all: (node: LimiterNode): LimiterAccount[] =>
+      [...apps.values(), ...descriptorLimits.values(), ...leaving.values()].filter((one) => one.node === node),
 
     /** Adds a descriptor limit, or brings it back with what it held. An existing one gets the new limits. */
     enterLimit(limits: AppLimits, isValue: boolean): LimiterAccount {
@@ -149,10 +150,31 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
     },
 
     /** The counters of this node restart at zero on a shard. */
-    startEpoch(shard: number): void {
+    startEpoch(node: LimiterNode): void {
       for (const [id, gone] of departed) {
-        if (shardOf(id, shards) === shard) Object.assign(gone, { granted: 0, returned: 0 });
+        if (nodeOf(id) === node) Object.assign(gone, { granted: 0, returned: 0 });
       }
     },
   };
+}
+
+/** The balance of a lease in one process. A class: there is one per app, and closures need several times the memory. */
+class NodeCell implements BalanceCell {
+  value = 0;
+
+  add(delta: number): number {
+    this.value += delta;
+    return this.value;
+  }
+
+  get(): number {
+    return this.value;
+  }
+
+  take(cost: number): number {
+    if (cost <= 0) return Math.max(this.value, 0);
+    if (this.value < cost) return MISS;
+    this.value -= cost;
+    return this.value;
+  }
 }

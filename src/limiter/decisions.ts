@@ -1,8 +1,8 @@
 /** Decisions as callers get them. */
-import { OK } from "../core/codes.js";
 import { unidentified } from "../core/refusals.js";
 import { REQUESTS, TOKENS } from "../core/response-headers.js";
 import type { Outcome } from "../engine/account.js";
+import type { LimitedRequest } from "../engine/limited-request.js";
 import { remainingTokens } from "../engine/remaining.js";
 import type { LimitRule } from "../limit-rules/limit-rules.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
@@ -31,31 +31,42 @@ export function decisionFrom(outcome: Outcome, now: number): Decision {
   };
 }
 
-/** The part of one of the other limits. */
-export function limitDecision({ account, rule, cost, code, allowed, balance }: Outcome, now: number): LimitDecision {
-  return { ...paidLimit(rule!, { account, cost, balance }, now), code, allowed, balance };
+/** The decision of a request that may have limits besides that of its app. */
+export function requestDecision(request: LimitedRequest, now: number): Decision {
+  const decision = decisionFrom(request, now);
+  const { limited, limitName, appCode, outcomes } = request;
+  if (limitName !== "") decision.limitName = limitName;
+  if (limited) {
+    decision.appCode = appCode;
+    decision.limits = limitDecisions(outcomes, now);
+  }
+  return decision;
 }
 
-/** As `limitDecision`, for a cost that was paid. Does not read the limits of the account, which are those of the rule. */
-export function paidLimit(
-  rule: LimitRule,
-  { account, cost, balance }: Pick<Outcome, "account" | "cost" | "balance">,
-  now: number,
-): LimitDecision {
-  const { name, countsCost, limits } = rule;
-  return {
-    name,
-    cost,
-    code: OK,
-    allowed: true,
-    dryRun: limits.dryRun,
-    remaining: remainingTokens(account, balance, now),
-    limit: account.sync.limit,
-    rate: account.sync.rate,
-    unit: countsCost ? TOKENS : REQUESTS,
-    bucket: countsCost ? account.limits.id : undefined,
-  };
+/** The parts of the limits. An outcome without a rule is that of the app. */
+export function limitDecisions(outcomes: readonly Outcome[], now: number): LimitDecision[] {
+  const decisions: LimitDecision[] = [];
+  for (const outcome of outcomes) {
+    const { account, rule, cost, code, allowed, balance } = outcome;
+    if (rule === undefined) continue;
+    decisions.push({
+      name: rule.name,
+      cost,
+      code,
+      allowed,
+      dryRun: rule.limits.dryRun,
+      remaining: remainingTokens(account, balance, now),
+      limit: account.sync.limit,
+      rate: account.sync.rate,
+      unit: unitOf(rule),
+      bucket: rule.countsCost ? account.limits.id : undefined,
+      balance,
+    });
+  }
+  return decisions;
 }
+
+export const unitOf = ({ countsCost }: LimitRule): string => (countsCost ? TOKENS : REQUESTS);
 
 /** For a request that belongs to no app. */
 export function unknownApp(code: string, method: string): Decision {

@@ -5,34 +5,42 @@ import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
-import { newOutcome, type Outcome } from "../engine/account.js";
-import {
-  DECIDED_SYNC,
-  decide,
-  decideCached,
-  decideCost,
-  decideLook,
-  decideMiss,
-  estimateCost,
-  MISSED,
-  refuseWithoutStore,
-  startDecision,
-  WAIT,
-} from "../engine/decide.js";
+import { newOutcome } from "../engine/account.js";
+import { decideLook } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limit-changes.js";
+import {
+  endLimits,
+  INVALID,
+  type LimitedRequest,
+  NOT_TAKEN,
+  newLimitedFields,
+  startRequest,
+  TAKEN,
+  takeLimits,
+} from "../engine/limited-request.js";
 import type { NodeOptions } from "../engine/node.js";
-import { actualCost, refund, settleExchange } from "../engine/settle.js";
-import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
+import {
+  corrected,
+  endTogether,
+  giveBack,
+  giveBackPaid,
+  payCost,
+  payEstimate,
+  payTogether,
+  spent,
+} from "../engine/payments.js";
+import { actualCost, settleExchange } from "../engine/settle.js";
+import { takeWaiters } from "../engine/waiters.js";
 import { NO_LIMITS, type RequestAttributes } from "../limit-rules/limit-rules.js";
 import { systemClock } from "../shared/clock.js";
-import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
-import { decisionFrom, unknownApp } from "./decisions.js";
+import { createAccounts, type LimiterAccount } from "./accounts.js";
+import { decisionFrom, requestDecision, unknownApp } from "./decisions.js";
 import type { Decision, ExchangeEnd, LimiterOptions, LimiterSettings } from "./limiter-contract.js";
+import { createLimiterHost } from "./limiter-host.js";
 import { type DecisionCounts, limiterStats } from "./limiter-stats.js";
-import { AGAIN, type JointOutcome } from "./limits/joint-payments.js";
 import { createLimitChecks } from "./limits/limit-checks.js";
 import { isMeteredExchange, Meter, type MeterLimiter, type Transfer } from "./meter.js";
-import { createShardSyncers } from "./shard-syncers.js";
+import { createShardSyncers, newLimiterNodes } from "./shard-syncers.js";
 import { createSharedState } from "./shared-state.js";
 
 export type * from "./limiter-contract.js";
@@ -79,8 +87,12 @@ const more: TakeKind = {
 };
 
 function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimiterSettings): NodeOptions {
-  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, heartbeats: true };
+  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens };
 }
+
+type JointRequest = LimitedRequest<LimiterAccount>;
+
+const newRequest = () => newLimitedFields() as JointRequest;
 
 export type Limiter = ReturnType<typeof createLimiter>;
 export type LimiterStats = ReturnType<Limiter["stats"]>;
@@ -88,19 +100,24 @@ export type LimiterStats = ReturnType<Limiter["stats"]>;
 export function createLimiter(options: LimiterOptions) {
   const { clock = systemClock, observer = {}, defer = queueMicrotask } = options;
   const firstOptions = nodeOptions(options);
-  const accounts = createAccounts({
-    apps: options.apps,
-    lease: firstOptions.lease,
-    shards: options.target.shards.length,
-    now: clock.now,
-  });
+  const nodes = newLimiterNodes(firstOptions, options.target.shards.length);
+  const accounts = createAccounts({ apps: options.apps, nodes, now: clock.now });
   const { apps } = accounts;
   const counts: DecisionCounts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
-  const syncers = createShardSyncers({ ...options, clock, observer, defer, accounts, nodeOptions: firstOptions });
+  const syncers = createShardSyncers({
+    name: options.node,
+    target: options.target,
+    clock,
+    observer,
+    defer,
+    accounts,
+    nodes,
+  });
   const syncerOf = syncers.of;
+  const host = createLimiterHost({ clock, syncerOf, valueAccount: (match) => limitChecks.accountOf(match) });
   let fallback = fallbackOf(options);
   /** Reused by all decisions that do not wait. */
-  const current = {} as Outcome;
+  let current = newRequest();
   const startTime: () => StartTime = observer.decided === undefined ? () => undefined : clock.now;
 
   /** The account that pays for unknown apps. */
@@ -124,25 +141,39 @@ export function createLimiter(options: LimiterOptions) {
     const { app: id, method, contentLength, attributes } = request;
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
-    startDecision(current, account, method, attributes?.profile);
-    if (attributes !== undefined && limitChecks.hasRules()) return checkLimits(request, attributes, startedMs);
-    const syncer = syncerOf(account);
-    const step = decide(syncer.node, current, contentLength);
-    if (step === MISSED) return miss(account, startedMs, (since) => check(request, since));
-    if (step === DECIDED_SYNC) syncer.wake(account);
-    return recorded(decisionFrom(current, syncer.node.clock), startedMs, false);
+    startRequest(current, account, method, attributes?.profile);
+    if (attributes !== undefined && limitChecks.find(current.matched, attributes))
+      return checkLimits(request, startedMs);
+    if (payEstimate(host, current, contentLength)) return wait(startedMs, (since) => check(request, since));
+    return recorded(decisionFrom(current, account.node.clock), startedMs, false);
   }
 
-  /** As `check`, for a request that may have limits besides that of its app. */
-  function checkLimits(request: CheckedRequest, attributes: RequestAttributes, startedMs: StartTime): Deciding {
-    const app = current as JointOutcome;
-    if (!estimateCost(syncerOf(app.account).node, app, request.contentLength)) {
-      return recorded(decisionFrom(app, clock.now()), startedMs, false);
+  /** As `check`, for a request that has limits besides that of its app: they were found. */
+  function checkLimits(request: CheckedRequest, startedMs: StartTime): Deciding {
+    const own = current;
+    const { node } = own.account;
+    const result = takeLimits(host, own, request.contentLength);
+    if (result === NOT_TAKEN) {
+      const waiting = payTogether(host, own.outcomes);
+      if (waiting.length > 0) {
+        current = newRequest();
+        const since = startedMs ?? clock.now();
+        return host.awaitTokens(waiting, since).then((again) => decideWaiting(own, request, again, since));
+      }
+    } else if (result === TAKEN) for (const { account, balance } of own.outcomes) spent(host, account, balance);
+    if (result !== INVALID) endLimits(own, result === TAKEN, node.clock);
+    return recorded(requestDecision(own, node.clock), startedMs, false);
+  }
+
+  /** `again`: an app was removed while the request waited. */
+  function decideWaiting(own: JointRequest, request: CheckedRequest, again: boolean, startedMs: number): Deciding {
+    if (again) {
+      giveBackPaid(host, own.outcomes);
+      return check(request, startedMs);
     }
-    const made = limitChecks.check(app, request.contentLength, attributes);
-    if (!(made instanceof Promise)) return recorded(made, startedMs, false);
-    const since = startedMs ?? clock.now();
-    return made.then((decision) => (decision === AGAIN ? check(request, since) : recorded(decision, since, true)));
+    endTogether(host, own.outcomes);
+    endLimits(own, false, clock.now());
+    return recorded(requestDecision(own, clock.now()), startedMs, true);
   }
 
   /** As `check`, for a cost that the caller states. */
@@ -154,46 +185,24 @@ export function createLimiter(options: LimiterOptions) {
 
   function takeOf(account: LimiterAccount, { id, cost, kind }: Taking, startedMs: StartTime): Deciding {
     const { record } = kind;
-    startDecision(current, account, "");
+    startRequest(current, account, "", undefined);
     if (cost === 0) {
       const now = clock.now();
       decideLook(current, now);
       return record(decisionFrom(current, now), startedMs, false);
     }
-    const syncer = syncerOf(account);
-    const step = decideCost(syncer.node, current, cost);
-    if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, kind, since), record);
-    if (step === DECIDED_SYNC) syncer.wake(account);
-    return record(decisionFrom(current, syncer.node.clock), startedMs, false);
+    if (payCost(host, current, cost)) return wait(startedMs, (since) => take(id, cost, kind, since), record);
+    return record(decisionFrom(current, account.node.clock), startedMs, false);
   }
 
-  function miss(account: LimiterAccount, startedMs: StartTime, again: Again, record: Recorder = recorded): Deciding {
-    const now = clock.now();
-    const syncer = syncerOf(account);
-    if (syncer.isClosed()) {
-      if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return record(decisionFrom(current, now), startedMs, false);
-    }
-    syncer.level();
-    const step = decideMiss(syncer.node, current, now);
-    if (step === WAIT) return wait(account, startedMs ?? now, again, record);
-    if (step === DECIDED_SYNC) syncer.wake(account);
-    return record(decisionFrom(current, now), startedMs, false);
-  }
-
-  function wait(account: LimiterAccount, startedMs: number, again: Again, record: Recorder): Promise<Decision> {
-    const outcome = newOutcome(account, current.method, current.cost);
-    outcome.profile = current.profile;
-    const syncer = syncerOf(account);
-    return new Promise((resolve) => {
-      const waiter: LimiterWaiter = {
-        ...newWaiter(outcome, startedMs + syncer.node.options.timeoutMs),
-        wake: () => resolve(record(decisionFrom(outcome, clock.now()), startedMs, true)),
-        decideAgain: () => resolve(again(startedMs)),
-      };
-      addWaiter(account, waiter);
-      syncer.wake(account);
-    });
+  /** The current request has to wait. */
+  function wait(startedMs: StartTime, again: Again, record: Recorder = recorded): Promise<Decision> {
+    const { account, method, cost, profile } = current;
+    const outcome = { ...newOutcome(account, method, cost), profile };
+    const since = startedMs ?? clock.now();
+    return host
+      .awaitTokens([outcome], since)
+      .then((isRemoved) => (isRemoved ? again(since) : record(decisionFrom(outcome, clock.now()), since, true)));
   }
 
   /** The decision does not name the app of the request, so that clients cannot create labels. */
@@ -201,35 +210,33 @@ export function createLimiter(options: LimiterOptions) {
     return recorded(unknownApp(code, method), startedMs, false);
   }
 
-  function giveBack(account: LimiterAccount | undefined, tokens: number): void {
-    if (account === undefined || !(tokens > 0)) return;
-    refund(account, tokens);
-    syncerOf(account).spent(account);
+  function returnTokens(account: LimiterAccount | undefined, tokens: number): void {
+    if (account !== undefined && tokens > 0) giveBack(host, account, tokens);
   }
 
   function enter(limits: AppLimits, single = false): LimiterAccount {
     const account = accounts.enterLimit(limits, !single);
-    refit(syncerOf(account).node, account, clock.now());
+    refit(account.node, account, clock.now());
     return account;
   }
 
   function letGo(limit: LimiterAccount): boolean {
     if (limit.waiters.length > 0) return false;
     accounts.leaveLimit(limit);
-    leaveNode(syncerOf(limit).node, limit);
+    leaveNode(limit.node, limit);
     return true;
   }
 
-  const shared = createSharedState({ clock, syncerOf, giveBack });
+  const shared = createSharedState({ clock, syncerOf, giveBack: returnTokens });
 
   const limitChecks = createLimitChecks({
+    host,
     shared,
     rules: options.limits ?? NO_LIMITS,
     maxValues: options.maxValues ?? MAX_VALUES,
     clock,
     limits: { enter, letGo, count: accounts.valueCount },
     owner: accounts.limitOwner,
-    syncerOf,
   });
 
   const meterLimiter: MeterLimiter = {
@@ -237,7 +244,7 @@ export function createLimiter(options: LimiterOptions) {
     observer,
     account: (app) => apps.get(app),
     take: (app, tokens) => take(app, tokens, more),
-    giveBack: (app, tokens) => giveBack(accounts.owner(app), tokens),
+    giveBack: (app, tokens) => returnTokens(accounts.owner(app), tokens),
   };
 
   return {
@@ -263,7 +270,7 @@ export function createLimiter(options: LimiterOptions) {
       return account === undefined ? refuse(UNKNOWN_APP, "", undefined) : shared.look(account);
     },
     /** Returns tokens of `take`, at most as many as this node has spent. */
-    giveBack: (app: string, tokens: number) => giveBack(apps.get(app) ?? fallback, tokens),
+    giveBack: (app: string, tokens: number) => returnTokens(apps.get(app) ?? fallback, tokens),
 
     /** The limits of a configured app. */
     limitsOf: (app: string): AppLimits | undefined => apps.get(app)?.limits,
@@ -274,7 +281,7 @@ export function createLimiter(options: LimiterOptions) {
       enter,
       take: (limit: LimiterAccount, cost: number) =>
         takeOf(limit, { id: limit.limits.id, cost, kind: decided }, startTime()),
-      giveBack: (limit: LimiterAccount, tokens: number) => giveBack(limit, tokens),
+      giveBack: (limit: LimiterAccount, tokens: number) => returnTokens(limit, tokens),
       look: shared.look,
       refund: shared.refund,
       /** Whether a refusal of this cost is cached: taking it would be refused at once. */
@@ -309,7 +316,7 @@ export function createLimiter(options: LimiterOptions) {
         limitChecks.settle(decision, actualCost(paid, requestBytes, responseBytes));
       }
       const difference = settleExchange(account, paid, requestBytes, responseBytes);
-      if (difference !== 0) syncerOf(account).spent(account);
+      corrected(host, account, difference);
       const actual = paid.cost + difference;
       if (actual !== decision.cost) observer.deviated?.(decision, actual, deviation(decision.cost, actual));
     },
@@ -326,10 +333,11 @@ export function createLimiter(options: LimiterOptions) {
     reconfigure(next: LimiterSettings): void {
       if (syncers.isClosed()) return;
       const changed = nodeOptions(next);
-      const removed = accounts.replace(next.apps, changed.lease);
+      for (const node of nodes) node.options = changed;
+      const removed = accounts.replace(next.apps);
       fallback = fallbackOf(next);
       limitChecks.reconfigure(next.limits, next.maxValues ?? MAX_VALUES);
-      syncers.reconfigure(next.target.shards, changed, removed);
+      syncers.reconfigure(next.target.shards, removed);
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 

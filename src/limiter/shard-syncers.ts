@@ -1,23 +1,35 @@
 /** The syncers of a limiter, one per shard: each has its own epoch, degradation level and messages. */
-import type { NodeOptions, NodeState } from "../engine/node.js";
-import type { LimiterAccount } from "./accounts.js";
+import { type NodeOptions, newNode } from "../engine/node.js";
+import type { LimiterAccount, LimiterNode } from "./accounts.js";
 import type { ShardTarget } from "./limiter-contract.js";
 import { createSyncer, nextEpoch, type Syncer, type SyncerOptions } from "./syncer.js";
 
-export interface ShardSyncersOptions extends Omit<SyncerOptions, "shard" | "nodes" | "target" | "epoch"> {
+/** To each shard, this node is another one. */
+export function newLimiterNodes(options: NodeOptions, shards: number): LimiterNode[] {
+  const epoch = nextEpoch(0);
+  const nodes: LimiterNode[] = [];
+  for (let shard = 0; shard < shards; shard++) newNode(options, epoch, nodes);
+  return nodes;
+}
+
+export interface ShardSyncersOptions extends Omit<SyncerOptions, "node" | "target"> {
+  nodes: readonly LimiterNode[];
   target: { readonly shards: readonly ShardTarget[] };
 }
 
 export function createShardSyncers(options: ShardSyncersOptions) {
-  const { clock, observer } = options;
-  const epoch = nextEpoch(0);
-  const nodes: NodeState<LimiterAccount>[] = [];
+  const { clock, observer, nodes } = options;
   const all = options.target.shards.map((target, shard) =>
-    createSyncer({ ...options, observer: { ...observer, emergencyChanged }, epoch, shard, nodes, target }),
+    createSyncer({
+      ...options,
+      observer: { ...observer, emergencyChanged },
+      node: nodes[shard] as LimiterNode,
+      target,
+    }),
   );
   const first = all[0] as Syncer;
   let emergencyKnown = false;
-  let stopTicking = tickAfter(options.nodeOptions.lease.syncIntervalMs);
+  let stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
 
   /** Shards learn of an emergency one after the other; it is one event. */
   function emergencyChanged(): void {
@@ -37,18 +49,18 @@ export function createShardSyncers(options: ShardSyncersOptions) {
 
   return {
     all,
-    of: ({ shard }: LimiterAccount) => all[shard] as Syncer,
-    isClosed: first.isClosed,
+    of: ({ node }: LimiterAccount) => all[node.shard] as Syncer,
+    isClosed: () => first.node.closed,
     setEmergency(active: boolean): void {
       for (const syncer of all) syncer.setEmergency(active);
     },
     pinLevel(level: number, durationMs: number): void {
       for (const syncer of all) syncer.pinLevel(level, durationMs);
     },
-    reconfigure(targets: readonly ShardTarget[], changed: NodeOptions, removed: LimiterAccount[]): void {
-      for (const [shard, target] of targets.entries()) all[shard]?.reconfigure(target, changed, removed);
+    reconfigure(targets: readonly ShardTarget[], removed: LimiterAccount[]): void {
+      for (const [shard, target] of targets.entries()) all[shard]?.reconfigure(target, removed);
       stopTicking();
-      stopTicking = tickAfter(changed.lease.syncIntervalMs);
+      stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
     },
     async close(): Promise<void> {
       stopTicking();

@@ -4,10 +4,10 @@ import type { AppLimits } from "../core/app-limits.js";
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
 import { isShort, SHORT_GAP_MS } from "../engine/account.js";
-import { isLow, lastsUntilNextSync } from "../engine/decide.js";
+import { lastsUntilNextSync } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../engine/limit-changes.js";
-import { activate, type NodeOptions, type NodeState, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
+import { takeDecided, updateLevel, urge } from "../engine/node.js";
 import {
   isMessageDue,
   isReturnDue,
@@ -23,19 +23,17 @@ import { watchRecalls } from "../quota/recall-watch.js";
 import { replyTimer } from "../shared/clock.js";
 import type { ReplyTimer } from "../shared/reply-timer.js";
 import { StoreError } from "../store/errors.js";
-import type { Accounts, LimiterAccount } from "./accounts.js";
+import type { Accounts, LimiterAccount, LimiterNode } from "./accounts.js";
 import type { LimiterObserver, LimiterOptions, ShardTarget } from "./limiter-contract.js";
 
-export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "clock" | "defer">> {
-  /** The number of the shard. */
-  shard: number;
-  /** The nodes of the shards before it; that of this one is added. */
-  nodes: NodeState<LimiterAccount>[];
+export interface SyncerOptions extends Required<Pick<LimiterOptions, "clock" | "defer">> {
+  /** The name of the node. */
+  name: string;
+  /** The node on the shard. */
+  node: LimiterNode;
   target: ShardTarget;
-  epoch: number;
   observer: LimiterObserver;
   accounts: Accounts;
-  nodeOptions: NodeOptions;
 }
 
 type Planned = PlannedSync<LimiterAccount>;
@@ -48,29 +46,23 @@ export type Syncer = ReturnType<typeof createSyncer>;
 export const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
 
 export function createSyncer(options: SyncerOptions) {
-  const { node: name, clock, observer, accounts, shard } = options;
+  const { name, node, clock, observer, accounts } = options;
   let { target } = options;
-  const node = newNode<LimiterAccount>(ofShard(options.nodeOptions), options.epoch, options.nodes);
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
   /** Of the message in flight. */
   let call: { startedAt: number; timer: ReplyTimer } | undefined;
   let soon = false;
-  let closing = false;
   let cancelGap = () => {};
   let gapEndsAt = 0;
   const { onRecall } = target;
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
-  const all = () => accounts.all(shard);
-
-  /** Every node tells the first shard that it is alive, and the others while it uses them. */
-  function ofShard(nodeOptions: NodeOptions): NodeOptions {
-    return shard === 0 ? nodeOptions : { ...nodeOptions, heartbeats: false };
-  }
+  const all = () => accounts.all(node);
 
   function level(): number {
-    updateLevel(node, clock.now());
+    node.clock = clock.now();
+    updateLevel(node, node.clock);
     observeLevel();
     return node.level;
   }
@@ -78,27 +70,21 @@ export function createSyncer(options: SyncerOptions) {
   function observeLevel(): void {
     const before = lastLevel;
     lastLevel = node.level;
-    if (before !== lastLevel) observer.levelChanged?.(lastLevel, before, shard);
+    if (before !== lastLevel) observer.levelChanged?.(lastLevel, before, node.shard);
   }
 
   /** Other nodes need tokens of an app, or of all apps. */
   function recall(app: string): void {
-    if (closing) return;
-    const recalled = app === ALL_APPS ? accounts.inForce(shard) : [accounts.find(app)];
+    if (node.closed) return;
+    const recalled = app === ALL_APPS ? accounts.inForce(node) : [accounts.find(app)];
     for (const account of recalled) if (account !== undefined) recallTokens(node, account);
     if (node.urgent.length > 0 && clock.now() >= node.retryAt && inFlight === undefined) startSoon();
-  }
-
-  /** Tokens were spent or refunded: refills the lease in time. */
-  function spent(account: LimiterAccount): void {
-    activate(node, account);
-    if (isLow(node, account, account.cell.get())) wake(account);
   }
 
   /** Starts a sync at the end of this turn of the event loop, so that all misses in it share one message. */
   function wake(account: LimiterAccount): void {
     urge(node, account);
-    if (soon || inFlight !== undefined || closing || lastsUntilNextSync(node, account)) return;
+    if (soon || inFlight !== undefined || node.closed || lastsUntilNextSync(node, account)) return;
     const now = clock.now();
     if (now < node.retryAt) return;
     if (!isShort(account, now)) startSoon();
@@ -122,7 +108,7 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   function tick(): void {
-    if (closing) return;
+    if (node.closed) return;
     if (inFlight === undefined && hasWaiters()) tickAfterGap();
     const now = clock.now();
     if (!mayHaveReply(now)) for (const account of node.active) giveUpExpired(node, account, now);
@@ -148,7 +134,7 @@ export function createSyncer(options: SyncerOptions) {
 
   function start(): void {
     const now = clock.now();
-    if (closing || inFlight !== undefined || now < node.retryAt) return;
+    if (node.closed || inFlight !== undefined || now < node.retryAt) return;
     level();
     const planned = planMessage(node, now);
     for (const account of node.departed) accounts.forget(account);
@@ -157,7 +143,7 @@ export function createSyncer(options: SyncerOptions) {
     inFlight = exchange(planned, call.timer).finally(() => {
       inFlight = undefined;
       call = undefined;
-      if (closing) return;
+      if (node.closed) return;
       if (node.epochClosed || isUrgent()) start();
       else if (hasWaiters()) tickAfterGap();
     });
@@ -182,7 +168,7 @@ export function createSyncer(options: SyncerOptions) {
     const { epoch, emergency } = node;
     for (const [i, one] of planned.entries()) one.reply = answer.apps[i];
     applyReplies(node, { planned, answer, started, now, nextEpoch: nextEpoch(epoch), accounts: all });
-    if (node.epoch !== epoch) accounts.startEpoch(shard);
+    if (node.epoch !== epoch) accounts.startEpoch(node);
     serveReplies(node, planned);
     observer.synced?.("ok", tookMs, planned.length);
     if (node.emergency !== emergency) observer.emergencyChanged?.(node.emergency);
@@ -212,8 +198,8 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   async function close(): Promise<void> {
-    if (closing) return;
-    closing = true;
+    if (node.closed) return;
+    node.closed = true;
     cancelGap();
     stopWatching();
     const now = clock.now();
@@ -240,12 +226,10 @@ export function createSyncer(options: SyncerOptions) {
   return {
     node,
     level,
-    spent,
     wake,
     /** To be called once per sync interval. */
     tick,
     close,
-    isClosed: () => closing,
     pinLevel: (pinned: number, durationMs: number) => pinLevel(node.degradation, pinned, clock.now() + durationMs),
 
     /** The state of a bucket in the store; undefined if the store does not reply. */
@@ -261,17 +245,16 @@ export function createSyncer(options: SyncerOptions) {
 
     setEmergency(active: boolean): void {
       if (active === node.emergency) return;
-      setEmergency(node, accounts.inForce(shard), active, clock.now());
+      setEmergency(node, accounts.inForce(node), active, clock.now());
       observer.emergencyChanged?.(active);
     },
 
     /** Applies new options. Excess tokens are returned at once; waiting requests are asked for again. */
-    reconfigure(nextTarget: ShardTarget, nodeOptions: NodeOptions, removed: LimiterAccount[]): void {
+    reconfigure(nextTarget: ShardTarget, removed: LimiterAccount[]): void {
       target = nextTarget;
-      node.options = ofShard(nodeOptions);
       const now = clock.now();
-      for (const account of accounts.inForce(shard)) refit(node, account, now);
-      for (const account of removed) if (account.shard === shard) leaveNode(node, account);
+      for (const account of accounts.inForce(node)) refit(node, account, now);
+      for (const account of removed) if (account.node === node) leaveNode(node, account);
       if (inFlight === undefined) startSoon();
     },
   };

@@ -1,7 +1,7 @@
 /** The functions of the module (`module/*.c`) that Lua calls, with types. All belong to the Lua state that calls them. */
 import { splitText } from "../../core/platform.js";
-import type { Several } from "../../engine/host.js";
 import { luaString } from "../lua/library.js";
+import type { Several } from "../lua/proxy.js";
 
 interface CharPointer {
   readonly __chars: never;

@@ -1,5 +1,5 @@
 /** The memory of the module as the shared memory of the Lua plane. */
-import type { Several, SharedMemory } from "../../engine/host.js";
+import type { Several, SharedMemory } from "../lua/proxy.js";
 import { lib, resultText, state } from "./module-api.js";
 
 /** Several results of one function; TypeScriptToLua recognises it by its type. */

@@ -80,10 +80,10 @@ export function showExchange<T>(
 }
 
 function addLimits(decision: ShownDecision, { outcomes, matched }: PlaneExchange, now: number): void {
-  const { count } = matched!;
+  const { count } = matched;
   startShowing(decision);
   for (let i = 0; i < count; i++) {
-    const { account, cost, balance, rule } = outcomes![i + 1]!;
+    const { account, cost, balance, rule } = outcomes[i + 1]!;
     const { name, limits, countsCost } = rule!;
     const { sync } = account;
     const view = decision.limits[i] ?? ({} as LimitView);

@@ -1,6 +1,6 @@
 /** The parts of Lua's standard library that the Lua planes use, with types. */
 
-import type { Several } from "../../engine/host.js";
+import type { Several } from "./proxy.js";
 
 interface LuaString {
   find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;

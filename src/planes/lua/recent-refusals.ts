@@ -42,7 +42,7 @@ export function recordRefusal(exchange: Refused, recorded: Recorded): void {
 function refusedOutcome(exchange: Refused): Outcome {
   const { limited, limitName, outcomes } = exchange;
   if (limited && limitName !== "") {
-    for (const outcome of outcomes!) if (outcome.rule !== undefined && outcome.rule.name === limitName) return outcome;
+    for (const outcome of outcomes) if (outcome.rule !== undefined && outcome.rule.name === limitName) return outcome;
   }
   return exchange;
 }

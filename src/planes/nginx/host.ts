@@ -1,8 +1,8 @@
 /** nginx as the host of the Lua plane. */
-import type { Account } from "../../engine/account.js";
-import type { SharedMemory, SyncHost } from "../../engine/host.js";
-import type { PlaneAccount } from "../lua/http/state.js";
+import type { LuaSyncHost } from "../lua/host.js";
+import { accountFunctions } from "../lua/http/accounts.js";
 import { wake } from "../lua/http/syncer.js";
+import type { SharedMemory } from "../lua/proxy.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { holdsLock, releaseLock, takeLock } from "./lock.js";
 import { ngx } from "./ngx.js";
@@ -10,8 +10,9 @@ import { callService } from "./service-client.js";
 import { socketDetails } from "./status.js";
 import { awaitTokens, wakeWaiter } from "./waiting.js";
 
-export function nginxHost(memory: SharedMemory): SyncHost {
+export function nginxHost(memory: SharedMemory): LuaSyncHost {
   return {
+    ...accountFunctions,
     plane: "nginx",
     memory,
     nowMs,
@@ -25,7 +26,7 @@ export function nginxHost(memory: SharedMemory): SyncHost {
     releaseLock,
     callService,
     awaitTokens,
-    wantTokens,
+    wantTokens: wake,
     wake: wakeWaiter,
     logWarning,
     logError,
@@ -50,10 +51,6 @@ function runAll<T>(this: void, work: (this: void, given: T) => void, given: read
 
 function sleep(this: void, seconds: number): void {
   ngx.sleep(seconds);
-}
-
-function wantTokens(this: void, account: Account): void {
-  wake(account as PlaneAccount);
 }
 
 function logWarning(this: void, text: string): void {

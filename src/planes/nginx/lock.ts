@@ -1,7 +1,8 @@
 /** The lock for syncs with a shard: one worker at a time. It expires, so that a dead worker is replaced. */
-import type { Caller } from "../../engine/host.js";
+
 import { worker } from "../lua/http/state.js";
 import { luaString } from "../lua/library.js";
+import type { Caller } from "../lua/proxy.js";
 import { ngx } from "./ngx.js";
 
 function lockKey({ suffix }: Caller): string {

@@ -1,5 +1,5 @@
 /** The parts of nginx's Lua API, lua-resty-core and LuaJIT that this plane uses, with types. */
-import type { Result, Several, SharedMemory } from "../../engine/host.js";
+import type { Result, Several, SharedMemory } from "../lua/proxy.js";
 
 /** A dictionary in shared memory. */
 export type SharedDict = SharedMemory;

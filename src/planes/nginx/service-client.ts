@@ -1,8 +1,8 @@
 /** Calls a service over kept connections; tries the next address if one fails, within one deadline. */
 import { OVERLOADED } from "../../core/codes.js";
 import { storedNumber } from "../../core/platform.js";
-import type { Caller, ServiceReply } from "../../engine/host.js";
 import { luaString } from "../lua/library.js";
+import type { Caller, ServiceReply } from "../lua/proxy.js";
 import { hasReason } from "../lua/slot-messages.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { ngx, type Socket } from "./ngx.js";

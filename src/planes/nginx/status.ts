@@ -1,8 +1,8 @@
 /** The metrics page of this nginx in the Prometheus text format, and what sync messages contain about connections. */
 import { isLiftedByDryRun } from "../../core/refusals.js";
-import type { NodeDetails } from "../../engine/host.js";
 import { summaryOf } from "../../engine/node.js";
 import { limitCountsId, limitRequests, NOBODY, type Numbers, numberOf, sumOf } from "../lua/counts.js";
+import type { NodeDetails } from "../lua/host.js";
 import { countedIds, flushCounts, totalCounts } from "../lua/http/counters.js";
 import { readNode } from "../lua/http/records.js";
 import { firstNode, worker } from "../lua/http/state.js";

@@ -22,13 +22,13 @@ const WATCH_SECONDS = 0.002;
 const WATCHER_TIMEOUT_MS = 100;
 
 /** Of the host. */
-export function awaitTokens(this: void, outcomes: Outcome[]): void {
+export function awaitTokens(this: void, outcomes: Outcome<PlaneAccount>[]): void {
   const signal = semaphore.new(0);
   const deadline = nowMs() + worker.options.timeoutMs;
   for (const outcome of outcomes) {
     const waiter = newWaiter(outcome, deadline) as NginxWaiter;
     waiter.signal = signal;
-    const account = accountOf(outcome);
+    const { account } = outcome;
     addWaiter(account, waiter);
     wake(account);
   }
@@ -40,12 +40,8 @@ export function wakeWaiter(this: void, waiter: Waiter): void {
   (waiter as NginxWaiter).signal.post(1);
 }
 
-function accountOf({ account }: Outcome): PlaneAccount {
-  return account as PlaneAccount;
-}
-
 /** Returns when all outcomes are decided. */
-function waitFor(signal: Semaphore, outcomes: Outcome[], deadline: number): void {
+function waitFor(signal: Semaphore, outcomes: Outcome<PlaneAccount>[], deadline: number): void {
   while (isAnyPending(outcomes)) {
     const now = nowMs();
     const watches =
@@ -54,7 +50,7 @@ function waitFor(signal: Semaphore, outcomes: Outcome[], deadline: number): void
     const left = Math.max(deadline - now, 1) / 1000;
     signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
     if (watches && isAnyPending(outcomes)) watchReplies();
-    for (const outcome of outcomes) if (outcome.code === PENDING) giveUpIfExpired(accountOf(outcome));
+    for (const outcome of outcomes) if (outcome.code === PENDING) giveUpIfExpired(outcome.account);
   }
   if (nginx.watcher === signal) replaceWatcher();
 }
@@ -65,7 +61,7 @@ function giveUpIfExpired(account: PlaneAccount): void {
 }
 
 /** Codes change while the request sleeps. */
-function isAnyPending(outcomes: Outcome[]): boolean {
+function isAnyPending(outcomes: Outcome<PlaneAccount>[]): boolean {
   for (const { code } of outcomes) if (code === PENDING) return true;
   return false;
 }

@@ -26,10 +26,10 @@ export function limits(given: Partial<AppLimits> & { id: string }): AppLimits {
 
 export function createNodeDriver(apps: AppLimits[], options: Partial<NodeOptions> = {}) {
   const lease = { ...defaultLeaseOptions, reserve: 20 };
-  const defaults = { lease, timeoutMs: 1000, failOpenTokens: 10, heartbeats: true };
+  const defaults = { lease, timeoutMs: 1000, failOpenTokens: 10 };
   const node = newNode<Account>({ ...defaults, ...options }, 1000);
   let now = 1_000_000;
-  const accounts = apps.map((app) => newAccount(app, node.options.lease, now));
+  const accounts = apps.map((app) => newAccount(app, node, now));
   const account = (id: string) => accounts.find((one) => one.limits.id === id)!;
 
   /** Receives the reply that `answer` makes up for each planned account; accounts without one get no reply. */

@@ -1,9 +1,10 @@
 /** Envoy's main thread as the host of the Lua plane: it alone sends messages. */
-import type { Account, Outcome } from "../../../engine/account.js";
+import type { Outcome } from "../../../engine/account.js";
 import { decideWithoutStore } from "../../../engine/decide.js";
-import type { Caller, SyncHost } from "../../../engine/host.js";
-import type { PlaneAccount } from "../../lua/http/state.js";
+import type { LuaSyncHost } from "../../lua/host.js";
+import { accountFunctions } from "../../lua/http/accounts.js";
 import { wake } from "../../lua/http/syncer.js";
+import type { Caller } from "../../lua/proxy.js";
 import { systemNowMs } from "../../lua/system-clock.js";
 import { logError, logWarning } from "../module-api.js";
 import { moduleMemory } from "../module-memory.js";
@@ -12,7 +13,8 @@ import { socketDetails } from "./socket-messages.js";
 import { after, runAll, sleepMs, start } from "./tasks.js";
 import { wakeWaiter } from "./waiting.js";
 
-export const mainHost: SyncHost = {
+export const mainHost: LuaSyncHost = {
+  ...accountFunctions,
   plane: "envoy",
   memory: moduleMemory,
   nowMs: systemNowMs,
@@ -26,7 +28,7 @@ export const mainHost: SyncHost = {
   releaseLock: nothing,
   callService,
   awaitTokens,
-  wantTokens,
+  wantTokens: wake,
   wake: wakeWaiter,
   logWarning,
   logError,
@@ -55,11 +57,5 @@ function nothing(this: void, _caller: Caller): void {}
 
 /** The main thread has no requests of its own. */
 function awaitTokens(this: void, outcomes: Outcome[]): void {
-  for (const outcome of outcomes) {
-    decideWithoutStore((outcome.account as PlaneAccount).node, outcome, systemNowMs());
-  }
-}
-
-function wantTokens(this: void, account: Account): void {
-  wake(account as PlaneAccount);
+  for (const outcome of outcomes) decideWithoutStore(outcome.account.node, outcome, systemNowMs());
 }

@@ -1,7 +1,7 @@
 /** Calls a service through a cluster of Envoy, which adds the token and chooses the service. */
 import { OVERLOADED } from "../../../core/codes.js";
-import type { Caller, ServiceReply } from "../../../engine/host.js";
 import { luaString } from "../../lua/library.js";
+import type { Caller, ServiceReply } from "../../lua/proxy.js";
 import { hasReason } from "../../lua/slot-messages.js";
 import { systemNowMs } from "../../lua/system-clock.js";
 import { coroutine, lib, resultText, state, type Thread } from "../module-api.js";

@@ -1,9 +1,9 @@
 /** What workers tell about upgrades, and what a main thread hands over to the one that replaces it. */
 import { storedNumber, wholeText } from "../../../core/platform.js";
-import type { NodeDetails } from "../../../engine/host.js";
 import { appendHeld } from "../../../engine/slots/held.js";
 import { type EndedSlot, queueRelease, releasesLeft } from "../../../engine/slots/releases.js";
 import { countSlot, podCountKey } from "../../../engine/slots/without-store.js";
+import type { NodeDetails } from "../../lua/host.js";
 import { nowMs } from "../../lua/host.js";
 import { worker } from "../../lua/http/state.js";
 import { luaString, luaTable, pcall } from "../../lua/library.js";

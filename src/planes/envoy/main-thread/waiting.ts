@@ -5,10 +5,10 @@ import { storedNumber, wholeText } from "../../../core/platform.js";
 import { newOutcome, type Outcome, type Waiter } from "../../../engine/account.js";
 import { conclude, DECIDED_SYNC, decideMiss, WAIT as HAS_TO_WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
+import { giveBackPaid } from "../../../engine/payments.js";
 import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
 import { limitOfBucket } from "../../../limit-rules/limit-rules.js";
-import { nowMs } from "../../lua/host.js";
-import { giveBackPaid } from "../../lua/http/limiter.js";
+import { nowMs, running } from "../../lua/host.js";
 import { balanceKey, type PlaneAccount, worker } from "../../lua/http/state.js";
 import { wake, wakeDecided, wakeWaiting } from "../../lua/http/syncer.js";
 import { keepValue, loadValue } from "../../lua/http/values.js";
@@ -22,7 +22,7 @@ import { after } from "./tasks.js";
 interface Group {
   waiter: number;
   deadline: number;
-  outcomes: Outcome[];
+  outcomes: Outcome<PlaneAccount>[];
   pending: number;
   /** In the list of groups. */
   place: number;
@@ -55,7 +55,7 @@ export function startWaiting(words: string[]): void {
     const account = accountOfId(words[i]!);
     // An app of another configuration: the worker decides without the store.
     if (account === undefined) {
-      giveBackPaid(group.outcomes);
+      giveBackPaid(running.host, group.outcomes);
       lib.tollgate_answer(state, waiter, "", 0);
       return;
     }
@@ -118,7 +118,7 @@ function answer({ waiter, outcomes }: Group): void {
     words.push(luaString.format("%s %s %.0f %.17g", code, source, retryAfterMs, balance));
   }
   const text = luaTable.concat(words, " ");
-  if (lib.tollgate_answer(state, waiter, text, text.length) === 0) giveBackPaid(outcomes);
+  if (lib.tollgate_answer(state, waiter, text, text.length) === 0) giveBackPaid(running.host, outcomes);
 }
 
 function watchSoon(): void {
@@ -146,7 +146,7 @@ export function handOver(): void {
       words.push(account.limits.id);
       words.push(wholeText(cost));
     }
-    giveBackPaid(outcomes);
+    giveBackPaid(running.host, outcomes);
     const text = luaTable.concat(words, " ");
     lib.tollgate_tell(state, text, text.length);
   }

@@ -11,11 +11,12 @@ import {
   pauseMs,
   REFUSED,
 } from "../../../engine/metering.js";
+import { giveBackPaid } from "../../../engine/payments.js";
 import { UPGRADE } from "../../../engine/settle.js";
 import { noRoute } from "../../lua/exchange.js";
-import { nowMs } from "../../lua/host.js";
+import { nowMs, running } from "../../lua/host.js";
 import { type Exchange, newExchange, reuse } from "../../lua/http/exchanges.js";
-import { giveBackPaid, takeMore } from "../../lua/http/limiter.js";
+import { takeMore } from "../../lua/http/limiter.js";
 import { lib, state } from "../module-api.js";
 import { envoy } from "../module-state.js";
 import { awaitPause } from "./host.js";
@@ -78,7 +79,7 @@ export function payBytes(stream: number, exchange: Exchange): Exchange | undefin
     takeMore(more, account, nextTake(due, account.sync.limit));
     const isPaid = more.code === OK;
     if (own.ended) {
-      giveBackPaid([more]);
+      giveBackPaid(running.host, [more]);
       reuse(more);
       return undefined;
     }

@@ -1,8 +1,9 @@
 /** A worker thread of Envoy as the host of the Lua plane: it decides and settles. The main thread sends messages for it. */
 import { splitText, storedNumber, wholeText } from "../../../core/platform.js";
-import { type Account, type DecisionSource, type Outcome, PENDING } from "../../../engine/account.js";
+import { type DecisionSource, type Outcome, PENDING } from "../../../engine/account.js";
 import { conclude, decideWithoutStore } from "../../../engine/decide.js";
-import type { Host } from "../../../engine/host.js";
+import type { LuaHost } from "../../lua/host.js";
+import { accountFunctions } from "../../lua/http/accounts.js";
 import { flushCounts } from "../../lua/http/counters.js";
 import { readAccount } from "../../lua/http/records.js";
 import { catchUpAll } from "../../lua/http/start.js";
@@ -14,7 +15,8 @@ import { ANSWER_WORDS, LOW, PAUSE, USED, WAIT } from "../messages.js";
 import { coroutine, lib, logError, resultText, state } from "../module-api.js";
 import { moduleMemory } from "../module-memory.js";
 
-export const workerHost: Host = {
+export const workerHost: LuaHost = {
+  ...accountFunctions,
   plane: "envoy",
   memory: moduleMemory,
   nowMs: systemNowMs,
@@ -28,7 +30,7 @@ function tell(text: string): boolean {
 }
 
 /** The main thread decides; the request continues in `tollgate_answered` of the module. */
-function awaitTokens(this: void, outcomes: Outcome[]): void {
+function awaitTokens(this: void, outcomes: Outcome<PlaneAccount>[]): void {
   const waiter = lib.tollgate_wait(state);
   const deadline = systemNowMs() + worker.options.timeoutMs;
   const words = [WAIT, wholeText(waiter), wholeText(Math.floor(deadline))];
@@ -55,22 +57,22 @@ export function awaitPause(milliseconds: number): boolean {
   return lib.tollgate_answered(state) === 1;
 }
 
-function readAnswer(outcome: Outcome, words: string[], at: number): void {
+function readAnswer(outcome: Outcome<PlaneAccount>, words: string[], at: number): void {
   // The reply has changed the record: what the client sees as remaining must not be older.
-  readAccount(outcome.account as PlaneAccount);
+  readAccount(outcome.account);
   outcome.retryAfterMs = storedNumber(words[at + 2]!, 0);
   conclude(outcome, words[at + 1] as DecisionSource, words[at]!, storedNumber(words[at + 3]!, 0));
 }
 
-function decideAlone(outcomes: Outcome[]): void {
-  for (const outcome of outcomes) decideWithoutStore((outcome.account as PlaneAccount).node, outcome, systemNowMs());
+function decideAlone(outcomes: Outcome<PlaneAccount>[]): void {
+  for (const outcome of outcomes) decideWithoutStore(outcome.account.node, outcome, systemNowMs());
 }
 
 /** The main thread is not told again within this time. */
 const LOW_GAP_MS = 10;
 
 /** `lookAt` is free here, because only the main thread plans messages. */
-function wantTokens(this: void, account: Account): void {
+function wantTokens(this: void, account: PlaneAccount): void {
   const now = systemNowMs();
   const elapsed = now - account.lookAt;
   if (elapsed >= 0 && elapsed < LOW_GAP_MS) return;

@@ -1,12 +1,12 @@
 /** Exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
 import { wholeText } from "../../../core/platform.js";
+import { newLimitedFields } from "../../../engine/limited-request.js";
 import type { PlaneExchange } from "../exchange.js";
 import type { PlaneAccount } from "./state.js";
 
-export interface Exchange extends PlaneExchange {
+export interface Exchange extends PlaneExchange<PlaneAccount> {
   /** Unique among the exchanges of this worker. */
   id: string;
-  account: PlaneAccount;
   /** Bytes of the request head, where the proxy counts them with the body; negative if the request has no body. */
   headBytes: number;
   /** Envoy only: bytes of the request body, as declared, or UNKNOWN_LENGTH. */
@@ -19,7 +19,9 @@ const spare: { list: Exchange[]; count: number; created: number } = { list: [], 
 export function newExchange(): Exchange {
   if (spare.count === 0) {
     spare.created = spare.created + 1;
-    return { id: wholeText(spare.created) } as Exchange;
+    const exchange = newLimitedFields() as Exchange;
+    exchange.id = wholeText(spare.created);
+    return exchange;
   }
   spare.count = spare.count - 1;
   return spare.list[spare.count]!;

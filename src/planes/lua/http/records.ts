@@ -123,7 +123,7 @@ function finalReportOf({ lease: { granted, returned } }: PlaneAccount): LeaseMes
 
 /** Another worker has released the value: this one forgets it, unless requests wait for it. */
 function forgetAccount(account: PlaneAccount): void {
-  const { lease, sync } = newAccount(account.limits, worker.options.lease, 0);
+  const { lease, sync } = newAccount(account.limits, account.node, 0);
   account.lease = lease;
   account.sync = sync;
   account.lease.activeAt = 0;

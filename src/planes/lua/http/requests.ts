@@ -2,7 +2,6 @@
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { INVALID_COST } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
-import { newMatched } from "../../../limit-rules/limit-rules.js";
 import { countDecisionTime, decisionWeight } from "../decision-times.js";
 import { noRoute } from "../exchange.js";
 import { identifiedApp, isKnownUser } from "../identity.js";
@@ -38,8 +37,7 @@ export function findLimitsOf(exchange: Exchange, app: string, claims: IdentityCl
   sender.app = app;
   sender.user = userHeaderCount === 1 ? userHeader : "";
   sender.hopTrusted = hopTrusted;
-  const matched = exchange.matched ?? newMatched();
-  exchange.matched = matched;
+  const { matched } = exchange;
   matchRequest(matched, sender, method);
   exchange.limited = matched.invalid !== "" || matched.count > 0;
 }

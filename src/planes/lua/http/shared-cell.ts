@@ -1,6 +1,6 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
 import { type BalanceCell, type Cell, MISS, takeTokens } from "../../../core/lease.js";
-import type { SharedMemory } from "../../../engine/host.js";
+import type { SharedMemory } from "../proxy.js";
 
 export interface SharedCell extends BalanceCell {
   dict: SharedMemory;

@@ -3,10 +3,9 @@ import type { PlaneOptions } from "../../../config/options/plane-options.js";
 import type { AppLimits } from "../../../core/app-limits.js";
 import { splitText } from "../../../core/platform.js";
 import { newEpoch } from "../../../engine/epoch.js";
-import type { Host } from "../../../engine/host.js";
 import { activate } from "../../../engine/node.js";
 import { overflowId } from "../../../limit-rules/limit-rules.js";
-import { nowMs, running } from "../host.js";
+import { type LuaHost, nowMs, running } from "../host.js";
 import { luaMath, luaTable } from "../library.js";
 import { type AttributeReader, limitRules, prepareLimits } from "../limit-matches.js";
 import { hostAndProcess } from "../node-name.js";
@@ -21,7 +20,7 @@ const NAME = "name";
 const APPS = "apps";
 
 /** Before anything else. The random numbers of Lua are seeded. */
-export function startPlane(host: Host, options: PlaneOptions, reader: AttributeReader): void {
+export function startPlane(host: LuaHost, options: PlaneOptions, reader: AttributeReader): void {
   const dict = host.memory;
   running.host = host;
   worker.dict = dict;

@@ -5,9 +5,9 @@ import type { AppLimits } from "../../../core/app-limits.js";
 import { wholeText } from "../../../core/platform.js";
 import { shardOf } from "../../../core/shard.js";
 import { type Account, newAccount } from "../../../engine/account.js";
-import type { Caller, SharedMemory } from "../../../engine/host.js";
 import { type NodeState, newNode } from "../../../engine/node.js";
 import { type AppCounts, newCounts } from "../counts.js";
+import type { Caller, SharedMemory } from "../proxy.js";
 import { type PouringCell, pouringCell, type SharedCell, sharedCell, sharedCounter } from "./shared-cell.js";
 
 /**
@@ -37,7 +37,6 @@ export interface PlaneAccount extends Account {
 
 /** The node on one shard. Shared by all workers, except for the lists; a copy, like the leases. */
 export interface PlaneNode extends NodeState<PlaneAccount>, Caller {
-  shard: number;
   /**
    * Apps of the shard, those of earlier configurations whose tokens are returned, and then the values of limits that this
    * worker has used.
@@ -85,13 +84,9 @@ export function firstNode(): PlaneNode {
 /** The nodes on all shards. */
 export function newPlaneNodes({ lease, timeoutMs, failOpenTokens, shards }: PlaneOptions): PlaneNode[] {
   const nodes: PlaneNode[] = [];
+  const nodeOptions = { lease, timeoutMs, failOpenTokens };
   for (let shard = 0; shard < shards; shard++) {
-    const node = newNode<PlaneAccount>(
-      { lease, timeoutMs, failOpenTokens, heartbeats: shard === 0 },
-      0,
-      nodes,
-    ) as PlaneNode;
-    node.shard = shard;
+    const node = newNode<PlaneAccount>(nodeOptions, 0, nodes) as PlaneNode;
     node.suffix = shard === 0 ? "" : `:${wholeText(shard)}`;
     node.accounts = [];
     node.service = 0;
@@ -115,9 +110,9 @@ export interface ValueParts {
 
 /** @param value an app gets entries that are never deleted */
 export function newPlaneAccount(limits: AppLimits, now: number, value?: ValueParts): PlaneAccount {
-  const { dict, options, nodes } = worker;
+  const { dict, nodes } = worker;
   const { id } = limits;
-  const account = newAccount(limits, options.lease, now) as PlaneAccount;
+  const account = newAccount(limits, nodes[shardOf(id, nodes.length)]!, now) as PlaneAccount;
   account.cell = value === undefined ? sharedCell(dict, balanceKey(id)) : value.cell;
   account.syncCell = pouringCell(account.cell);
   account.refunds = value === undefined ? sharedCell(dict, refundsKey(id)) : sharedCounter(dict, refundsKey(id));
@@ -132,7 +127,6 @@ export function newPlaneAccount(limits: AppLimits, now: number, value?: ValuePar
   account.isValue = value !== undefined;
   account.usedAt = now;
   account.releasing = false;
-  account.node = nodes[shardOf(id, nodes.length)]!;
   account.place = account.node.accounts.length;
   account.node.accounts.push(account);
   return account;

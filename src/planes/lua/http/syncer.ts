@@ -2,13 +2,13 @@
 import { isShort } from "../../../engine/account.js";
 import { lastsUntilNextSync } from "../../../engine/decide.js";
 import { newEpoch } from "../../../engine/epoch.js";
-import type { ServiceReply } from "../../../engine/host.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { isMessageDue, isPollDue, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
 import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
 import { giveUpAll } from "../../../engine/waiters.js";
 import { nowMs, running } from "../host.js";
 import { luaMath, pcall } from "../library.js";
+import type { ServiceReply } from "../proxy.js";
 import { emergencyNotice, messageText, readAnswer, recallApps, type SyncAnswer, versionWarning } from "../sync-text.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";

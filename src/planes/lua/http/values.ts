@@ -7,7 +7,13 @@ import type { AppLimits } from "../../../core/app-limits.js";
 import { standardProfile } from "../../../core/cost.js";
 import { cutText } from "../../../core/platform.js";
 import { activate } from "../../../engine/node.js";
-import { isOverflow, type LimitRule, limitOfBucket, overflowId } from "../../../limit-rules/limit-rules.js";
+import {
+  isOverflow,
+  type LimitMatch,
+  type LimitRule,
+  limitOfBucket,
+  overflowId,
+} from "../../../limit-rules/limit-rules.js";
 import { newCounts } from "../counts.js";
 import { nowMs } from "../host.js";
 import { luaString } from "../library.js";
@@ -35,8 +41,10 @@ export const OVERFLOWED = "values overflowed";
 const counts = newCounts();
 const BALANCE_PREFIX = balanceKey("").length;
 
+type ValueOfRule = Pick<LimitMatch, "rule" | "id">;
+
 /** The account of a value; if there is no room for another one, that of further values of clients like the current one. */
-export function valueAccount(this: void, rule: LimitRule, id: string): PlaneAccount {
+export function valueAccount(this: void, { rule, id }: ValueOfRule): PlaneAccount {
   const own = enterValue(rule, id);
   if (own !== undefined) return own;
   worker.dict.incr(OVERFLOWED, 1, 0);
@@ -62,7 +70,7 @@ function enterValue(rule: LimitRule, id: string): PlaneAccount | undefined {
 /** As `valueAccount`, for an exchange of a value that was released meanwhile. */
 export function valueAgain({ limits }: PlaneAccount): PlaneAccount {
   const { id } = limits;
-  return valueAccount(ruleOfName(limitOfBucket(id))!, id);
+  return valueAccount({ rule: ruleOfName(limitOfBucket(id))!, id });
 }
 
 /** The account was released while the request waited: it is used again. */

@@ -1,10 +1,10 @@
 /** Calls of the service for slots. Every call may be repeated. */
 
-import type { ServiceReply } from "../../../engine/host.js";
 import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
 import type { EndedSlot } from "../../../engine/slots/releases.js";
 import { running } from "../host.js";
 import { firstNode } from "../http/state.js";
+import type { ServiceReply } from "../proxy.js";
 import * as messages from "../slot-messages.js";
 import { type PlaneSlot, type SlotRoute, slotHome } from "./state.js";
 

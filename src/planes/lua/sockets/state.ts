@@ -1,10 +1,10 @@
 /** Upgraded connections of a Lua plane, as the parts that nginx and Envoy share see them. */
 import type { SocketRouteLimits } from "../../../config/options/plane-options.js";
-import type { SharedMemory } from "../../../engine/host.js";
 import type { HeldSlot } from "../../../engine/slots/held.js";
 import type { KeeperState } from "../../../engine/slots/keeper.js";
 import type { SlotAdmission } from "../../../engine/slots/slot-admission.js";
 import type { SlotCounters } from "../../../engine/slots/without-store.js";
+import type { SharedMemory } from "../proxy.js";
 
 /** A route that accepts connections. The limits are used without the store only; otherwise the service decides. */
 export interface PlaneSocketRoute extends SocketRouteLimits {
