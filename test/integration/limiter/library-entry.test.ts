@@ -35,7 +35,6 @@ it("loads no zod, pino or undici, and no code of config, planes or service", asy
   const modules = await loadedModules();
   expect(modules.some((url) => url.includes("/src/limiter/"))).toBe(true);
   expect(modules.some((url) => url.includes("/node_modules/ioredis/"))).toBe(true);
-  const forbidden =
-    /\/node_modules\/(zod|pino|undici|yaml)\/|\/src\/(config|planes|service|envoy-service|render)\//;
+  const forbidden = /\/node_modules\/(zod|pino|undici|yaml)\/|\/src\/(config|planes|service|envoy-service|render)\//;
   expect(modules.filter((url) => forbidden.test(url))).toEqual([]);
 });

@@ -27,7 +27,7 @@ describe("the structure check", () => {
     ["planes/nginx/a.ts", "../envoy/b.js", "planes/nginx and planes/envoy may not import each other"],
     ["planes/node/a.ts", "../lua/b.js", "planes/lua is only for nginx and Envoy"],
     ["planes/node/http/a.ts", "../../lua/http/b.js", "planes/lua is only for nginx and Envoy"],
-    ["planes/lua/http/a.ts", "../sockets/b.js", "planes/lua/http is below planes/lua/sockets"],
+    ["planes/lua/http/a.ts", "../sockets/b.js", "planes/lua is below planes/lua/sockets"],
     ["shared/a.ts", "./tls/b.js", "shared is below shared/tls"],
     ["service/metrics/a.ts", "../control/b.js", "service/metrics is below service/control"],
     ["limiter/a.ts", "../index.js", "limiter is below index.ts"],
