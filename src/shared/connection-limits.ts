@@ -89,8 +89,9 @@ export function limitConnections(server: Server, options: ConnectionLimitOptions
     for (const socket of sockets) {
       const idle = idleRules.get(socket);
       const sinceMs = idle === undefined ? 0 : idle();
-      if (sinceMs === undefined) continue;
-      const one = { socket, client: all.get(socket)!, sinceMs };
+      const client = all.get(socket);
+      if (sinceMs === undefined || client === undefined) continue;
+      const one = { socket, client, sinceMs };
       if (found === undefined || isBetter(one, found)) found = one;
     }
     if (found === undefined) return false;
@@ -188,10 +189,11 @@ class SampledMap<K, V> {
     const entry = this.entries.get(key);
     if (entry === undefined) return;
     this.entries.delete(key);
-    const last = this.keys.pop()!;
-    if (last === key) return;
+    const last = this.keys.pop();
+    if (last === undefined || last === key) return;
     this.keys[entry.at] = last;
-    this.entries.get(last)!.at = entry.at;
+    const moved = this.entries.get(last);
+    if (moved !== undefined) moved.at = entry.at;
   }
 
   /** All keys, or that many at random, some of them possibly several times. */

@@ -23,8 +23,12 @@ export function createDrivenClock() {
   }
 
   function next(): Timer | undefined {
-    while (timers.length > 0 && timers[0]!.work === undefined) timers.shift();
-    return timers[0];
+    let [first] = timers;
+    while (first !== undefined && first.work === undefined) {
+      timers.shift();
+      [first] = timers;
+    }
+    return first;
   }
 
   return {

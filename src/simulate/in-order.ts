@@ -21,7 +21,7 @@ export function createInOrder(toleranceMs: number, maxHeld: number) {
     const { at, coarse } = held[from]!;
     let end = from + 1;
     while (coarse && held[end]?.coarse && held[end]?.at === at) end++;
-    for (let i = from + 1; i < end; i++) held[i]!.at += ((i - from) * SECOND_MS) / (end - from);
+    for (const [i, request] of held.slice(from, end).entries()) request.at += (i * SECOND_MS) / (end - from);
     return end;
   }
 

@@ -22,13 +22,13 @@ export function createJsonParser(given: FieldNames): LineParser {
     if (values === undefined) return "not a JSON object";
 
     /** The first of the possible fields that has a value. */
-    function find(field: LogField): { value?: unknown; name: string; unitMs?: number | undefined } {
+    const find = (field: LogField): { value?: unknown; name: string; unitMs?: number | undefined } => {
       for (const one of names.get(field)!) {
-        const value = valueAt(values!, one.name);
+        const value = valueAt(values, one.name);
         if (value !== undefined && value !== null) return { value, ...one };
       }
       return { name: "" };
-    }
+    };
 
     const time = find("time");
     if (time.value === undefined) return "no time";

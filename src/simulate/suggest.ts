@@ -86,14 +86,14 @@ export function createSuggestions(config: Config) {
   const pricing = routePricing(config);
   const burstOfApp = (rate: number) => Math.max(Math.ceil(rate * 2), 1);
   const ofApps = new Map<string, { grid: Grid; buckets: Buckets }>();
-  const ofLimits = config.limits.map(({ rate, burst }) => {
+  const ofLimits = new Map<string, { grid: Grid; values: Map<string, Buckets> }>();
+  for (const { name, rate, burst } of config.limits) {
     const { tokens, seconds } = parseRate(rate)!;
     /** The burst keeps its relation to the rate. */
     const ratio = (burst ?? tokens) / tokens;
     const grid = newGrid(LIMIT_RATES, seconds, (one) => Math.min(Math.max(Math.round(one * ratio), 1), MAX_TOKENS));
-    return { grid, values: new Map<string, Buckets>() };
-  });
-  const indexOf = new Map(config.limits.map(({ name }, i) => [name, i]));
+    ofLimits.set(name, { grid, values: new Map() });
+  }
 
   function observe(request: LoggedRequest): void {
     const limits = apps.get(request.app) ?? apps.get(DEFAULT_APP);
@@ -111,7 +111,9 @@ export function createSuggestions(config: Config) {
     count(app.grid, app.buckets, at, { cost, declared });
     if (rules.rules.length === 0) return;
     for (const { rule, id } of matchLimits(rules, { ...attributesOf(request), app: limits.id }, sha1).matches) {
-      const { grid, values } = ofLimits[indexOf.get(rule.name)!]!;
+      const ofLimit = ofLimits.get(rule.name);
+      if (ofLimit === undefined) continue;
+      const { grid, values } = ofLimit;
       let buckets = values.get(id);
       if (buckets === undefined && values.size < MAX_VALUES) {
         buckets = newBuckets(grid, at);
@@ -146,10 +148,10 @@ export function createSuggestions(config: Config) {
         return [id, { ...(config.apps[id] ?? appSection.parse({})), guaranteed: rate, burst }];
       }),
     );
-    const limits = config.limits.map((limit, i) => {
-      const { grid } = ofLimits[i]!;
-      if (grid.requests === 0) return limit;
-      const { rate, burst } = chosen(grid, share);
+    const limits = config.limits.map((limit) => {
+      const ofLimit = ofLimits.get(limit.name);
+      if (ofLimit === undefined || ofLimit.grid.requests === 0) return limit;
+      const { rate, burst } = chosen(ofLimit.grid, share);
       return { ...limit, rate: `${rate}/${limit.rate.split("/")[1]}`, burst };
     });
     const raised = { capacity: MAX_TOKENS, rate: MAX_TOKENS, automatic_emergency: false };

@@ -29,26 +29,29 @@ interface Row {
 function rowsOf({ configs, shares, replay }: Suggested): Row[] {
   const [current] = replay.outcomes;
   if (current === undefined) return [];
-  const limitsOf = configs.map((config) => new Map(appLimits(config).map((one) => [one.id, one])));
-  const shareOf = (i: number) => (i === 0 ? null : shares[i - 1]!);
+  const runs = configs.flatMap((config, i) => {
+    const outcome = replay.outcomes[i];
+    const max_share = i === 0 ? null : (shares[i - 1] ?? null);
+    return outcome === undefined ? [] : [{ config, limitsOfApps: appLimits(config), outcome, max_share }];
+  });
   const apps = current.apps.flatMap(({ app }) =>
-    replay.outcomes.flatMap((outcome, i): Row[] => {
-      const limits = limitsOf[i]!.get(app);
+    runs.flatMap(({ limitsOfApps, outcome, max_share }): Row[] => {
+      const limits = limitsOfApps.find(({ id }) => id === app);
       const found = outcome.apps.find((one) => one.app === app);
       if (limits === undefined || found === undefined) return [];
       const { guaranteed, burst } = limits;
       const { requests, ownRefused: refused } = found;
-      return [{ app, max_share: shareOf(i), rate: `${amount(guaranteed)}/s`, burst, requests, refused }];
+      return [{ app, max_share, rate: `${amount(guaranteed)}/s`, burst, requests, refused }];
     }),
   );
   const limits = current.limits.flatMap(({ limit }) =>
-    replay.outcomes.flatMap((outcome, i): Row[] => {
-      const options = configs[i]!.limits.find(({ name }) => name === limit);
+    runs.flatMap(({ config, outcome, max_share }): Row[] => {
+      const options = config.limits.find(({ name }) => name === limit);
       const found = outcome.limits.find((one) => one.limit === limit);
       if (options === undefined || found === undefined) return [];
       const { rate, burst = parseRate(rate)!.tokens } = options;
       const { requests, refused } = found;
-      return [{ limit, max_share: shareOf(i), rate, burst, requests, refused }];
+      return [{ limit, max_share, rate, burst, requests, refused }];
     }),
   );
   return [...apps, ...limits];
