@@ -32,7 +32,7 @@ export const command = actionCommand({
   },
 });
 
-export function clusterLines(reply: contract.ClusterReply): string[] {
+function clusterLines(reply: contract.ClusterReply): string[] {
   const { tokens, held, capacity, rate, reserve, written_off, guaranteed } = reply;
   const apps = `${whole(guaranteed)} tokens per second`;
   const above = guaranteed > rate ? toned("warning", `${apps}, above the cluster's rate`) : apps;
@@ -45,7 +45,7 @@ export function clusterLines(reply: contract.ClusterReply): string[] {
   ];
 }
 
-export function refillLines({ before, after }: contract.ClusterRefillReply): string[] {
+function refillLines({ before, after }: contract.ClusterRefillReply): string[] {
   return [
     toned("good", "L1 filled"),
     `  tokens ${whole(before.tokens)} before, ${whole(after.tokens)} now`,

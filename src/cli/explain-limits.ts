@@ -24,7 +24,7 @@ interface Described {
 type Word = "from" | "user" | "app" | "host" | "bytes";
 
 /** Throws a UsageError that states the form. */
-export function parseRequest(text: string): Described {
+function parseRequest(text: string): Described {
   const [method = "", path = "", ...rest] = text.trim().split(/\s+/);
   if (!/^[A-Z][A-Z-]*$/.test(method) || !path.startsWith("/")) throw new UsageError(`--explain: ${FORM}`);
   const headers = new Map<string, string[]>();

@@ -78,7 +78,7 @@ function write(
 }
 
 /** Only parses the file; the service validates it. */
-export function readLayer(file: string): Record<string, unknown> {
+function readLayer(file: string): Record<string, unknown> {
   const name = file === "-" ? "stdin" : file;
   let read: unknown;
   try {

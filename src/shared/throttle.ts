@@ -9,8 +9,6 @@ export interface ThrottleOptions {
   suppressed(kind: string, count: number): void;
 }
 
-export type Throttle = ReturnType<typeof createThrottle>;
-
 /** Further kinds in the same second are counted together. */
 const MOST_KINDS = 1_000;
 const OTHERS = "others";

@@ -10,7 +10,7 @@ import { flagOption, type OptionValues, textOption, UsageError } from "../comman
 import { readDuration } from "../numbers.js";
 import { escaped } from "../printing.js";
 
-export const DEFAULT_URL = "http://127.0.0.1:9145";
+const DEFAULT_URL = "http://127.0.0.1:9145";
 
 const targetOptions = {
   url: textOption,

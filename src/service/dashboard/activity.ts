@@ -1,6 +1,7 @@
 /** Requests per app and second, from the totals of workers and data planes. Only apps with new requests are sent by workers. */
 import type { RefusalReport } from "../metrics/app-counters.js";
 import type { PlaneTotals } from "../metrics/plane-totals.js";
+import { KEPT_REFUSALS } from "../metrics/refusal-counts.js";
 import type { ActivityReport } from "../metrics/reports.js";
 import type { BusyApp } from "./contract.js";
 
@@ -9,8 +10,6 @@ interface Totals {
   refused: number;
   dryRunRefused: number;
 }
-
-const MOST_REFUSALS = 20;
 
 export type Activity = ReturnType<typeof createActivity>;
 
@@ -58,7 +57,7 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
       absorb(reports);
       recent = [...reports.flatMap(({ recentRefusals }) => recentRefusals), ...planes.recentRefusals()]
         .sort((one, other) => other.at - one.at)
-        .slice(0, MOST_REFUSALS);
+        .slice(0, KEPT_REFUSALS);
       const now = totals();
       // After a pause, as when nobody watched, the rates are means of that time.
       const seconds = beforeAt === undefined ? Number.POSITIVE_INFINITY : Math.max((atMs - beforeAt) / 1000, 0.001);

@@ -64,5 +64,3 @@ export function createAppHistory({ apps: mostApps = MOST_APPS, points: kept = KE
     of: (app: string): readonly AppPoint[] => histories.get(app) ?? [],
   };
 }
-
-export type AppHistory = ReturnType<typeof createAppHistory>;

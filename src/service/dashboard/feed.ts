@@ -20,8 +20,6 @@ export interface ViewerOptions {
   first?: unknown;
 }
 
-export type Feed = ReturnType<typeof createFeed>;
-
 /** Feeds of all, of those who may only read together, and of one token. */
 const MOST_FEEDS = { all: 100, readers: 60, reader: 20, operator: 40 };
 /** Views have parameters; each different one is collected separately. */

@@ -3,11 +3,9 @@ import { OK } from "../../core/codes.js";
 import type { Decision, LimitedTransfer } from "../../limiter/limiter.js";
 import { metrics } from "./catalog.js";
 import { type Layer, layerOf, methodLabels, NO_APP, OTHER_METHODS } from "./labels.js";
-import { addCount, type RefusalCounts, reasonKey } from "./refusal-counts.js";
+import { addCount, keepRefusal, type RefusalCounts, reasonKey } from "./refusal-counts.js";
 import { observe, type Series, type Values } from "./series.js";
 
-/** Number of refusals kept per app. */
-const KEPT_REFUSALS = 20;
 const LONGEST_METHOD = 32;
 
 export interface RefusalReport extends Omit<Decision, "allowed" | "app" | "rate"> {
@@ -56,7 +54,7 @@ export function countRefusal(counters: AppCounters, decision: Decision, at: numb
   const method = decision.method.slice(0, LONGEST_METHOD);
   const numbers = { code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
   const refusal = { at, node, ...numbers, ...(limitName === undefined ? {} : { limitName }) };
-  if (counters.lastRefusals.push(refusal) > KEPT_REFUSALS) counters.lastRefusals.shift();
+  keepRefusal(counters.lastRefusals, refusal);
   return refusal;
 }
 

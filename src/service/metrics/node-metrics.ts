@@ -24,7 +24,7 @@ import {
   newLatency,
   watchLoopLag,
 } from "./process-counters.js";
-import { addCount, type RefusalCounts, reasonKey } from "./refusal-counts.js";
+import { addCount, keepRefusal, type RefusalCounts, reasonKey } from "./refusal-counts.js";
 import { createSeries, observe, type SeriesList, type Values } from "./series.js";
 import { createTrafficSample } from "./traffic-sample.js";
 
@@ -34,9 +34,6 @@ export interface NodeMetricsOptions extends MetricsOptions {
   /** Unix time in milliseconds. */
   wallClock?: () => number;
 }
-
-/** Number of refusals kept over all apps. */
-const RECENT_REFUSALS = 20;
 
 type LimiterState = Pick<Limiter, "stats" | "balances">;
 
@@ -122,7 +119,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   function refused(counters: AppCounters, decision: Decision): void {
     const refusal = countRefusal(counters, decision, wallClock(), node);
     addCount(refusal.dryRun ? dryRunRefusals : refusals, reasonKey(refusal.code, refusal.limitName));
-    if (recentRefusals.push({ app: decision.app, ...refusal }) > RECENT_REFUSALS) recentRefusals.shift();
+    keepRefusal(recentRefusals, { app: decision.app, ...refusal });
   }
 
   /** Undefined while metrics are disabled. */

@@ -2,8 +2,9 @@
 import type { DecisionSource } from "../../engine/account.js";
 import type { RefusalReport } from "./app-counters.js";
 import { methodLabels, reasons } from "./labels.js";
+import type { LimitReport } from "./node-metrics.js";
 import { newLatency } from "./process-counters.js";
-import { addCount, type RefusalCounts, reasonKey, reportedReasons, SOME_LIMIT } from "./refusal-counts.js";
+import { addCount, keepRefusal, type RefusalCounts, reasonKey, reportedReasons, SOME_LIMIT } from "./refusal-counts.js";
 import type { PlaneRefusal, PlaneReport } from "./reports.js";
 import type { Values } from "./series.js";
 
@@ -36,23 +37,16 @@ export function noDecisions(): AllDecisions {
   return { ...noTotals(), latency: newLatency() };
 }
 
-/** Kept per app, and over all apps. */
-const KEPT_REFUSALS = 20;
 /** A data plane that states an earlier time is wrong, or had no contact for this long. */
 const OLDEST_MS = 600_000;
 const sources: readonly string[] = ["local", "remote", "cached", "without_store"] satisfies DecisionSource[];
 
+/** Of one app. */
 export interface AppDecisions extends DecisionTotals {
-  /** Newest last. */
   lastRefusals: RefusalReport[];
 }
 
-/** Requests at one of `limits`. */
-export interface LimitTotals {
-  allowed: number;
-  rejected: number;
-  dryRunRejected: number;
-}
+export const noAppDecisions = (): AppDecisions => ({ ...noTotals(), lastRefusals: [] });
 
 export type PlaneTotals = ReturnType<typeof createPlaneTotals>;
 
@@ -60,14 +54,14 @@ export type PlaneTotals = ReturnType<typeof createPlaneTotals>;
 export function createPlaneTotals(wallClock = Date.now) {
   const all = noDecisions();
   const byApp = new Map<string, AppDecisions>();
-  const byLimit = new Map<string, LimitTotals>();
+  const byLimit = new Map<string, LimitReport>();
   /** Of all apps. Newest last. */
   const recent: (RefusalReport & { app: string })[] = [];
 
   function ofConfigured(app: string): AppDecisions {
     let own = byApp.get(app);
     if (own === undefined) {
-      own = { ...noTotals(), lastRefusals: [] };
+      own = noAppDecisions();
       byApp.set(app, own);
     }
     return own;
@@ -90,12 +84,9 @@ export function createPlaneTotals(wallClock = Date.now) {
     },
     /** @param name of a configured limit */
     addLimit(name: string, numbers: PlaneReport["apps"][number]["numbers"]): void {
-      const totals = byLimit.get(name) ?? { allowed: 0, rejected: 0, dryRunRejected: 0 };
-      byLimit.set(name, totals);
+      const [, ...before] = byLimit.get(name) ?? [name, 0, 0, 0];
       const [allowed = 0, rejected = 0, dryRun = 0] = numbers.requests ?? [];
-      totals.allowed += allowed;
-      totals.rejected += rejected;
-      totals.dryRunRejected += dryRun;
+      byLimit.set(name, [name, before[0] + allowed, before[1] + rejected, before[2] + dryRun]);
       for (const { code, dryRun: isDryRun, own } of reportedReasons(numbers, reasons)) {
         addCount(reasonsIn(all, isDryRun), reasonKey(code, name), own);
       }
@@ -115,14 +106,14 @@ export function createPlaneTotals(wallClock = Date.now) {
         dryRun: refusal.dry_run,
         ...(refusal.limit_name === undefined ? {} : { limitName: refusal.limit_name }),
       };
-      keep(ofConfigured(app).lastRefusals, report);
-      keep(recent, { app, ...report });
+      keepRefusal(ofConfigured(app).lastRefusals, report);
+      keepRefusal(recent, { app, ...report });
     },
     all: () => all,
-    /** Undefined if data planes had no requests of the app. */
+    /** The newest refusal last. Undefined if data planes had no requests of the app. */
     ofApp: (app: string): AppDecisions | undefined => byApp.get(app),
     apps: (): Iterable<[string, DecisionTotals]> => byApp,
-    limits: (): Iterable<[string, LimitTotals]> => byLimit,
+    limits: (): Iterable<LimitReport> => byLimit.values(),
     /** Of all apps. */
     recentRefusals: (): readonly (RefusalReport & { app: string })[] => recent,
   };
@@ -130,10 +121,6 @@ export function createPlaneTotals(wallClock = Date.now) {
 
 function isSource(source: string): source is DecisionSource {
   return sources.includes(source);
-}
-
-function keep<T>(list: T[], one: T): void {
-  if (list.push(one) > KEPT_REFUSALS) list.shift();
 }
 
 function addTo(totals: DecisionTotals, numbers: Record<string, number[]>): void {

@@ -33,6 +33,14 @@ export function addCount(counts: RefusalCounts, key: string, count = 1): void {
   if (count > 0) counts[key] = (counts[key] ?? 0) + count;
 }
 
+/** Of an app, a process, all data planes and all processes. */
+export const KEPT_REFUSALS = 20;
+
+/** Adds to a list of the last refusals, the newest at the end. */
+export function keepRefusal<T>(list: T[], refusal: T): void {
+  if (list.push(refusal) > KEPT_REFUSALS) list.shift();
+}
+
 export function addCounts(sums: RefusalCounts, more: RefusalCounts): void {
   for (const [key, count] of Object.entries(more)) addCount(sums, key, count);
 }

@@ -5,6 +5,7 @@ import { COST_BOUNDS } from "../../core/cost.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
 import { appLayerOf } from "../metrics/labels.js";
+import { noAppDecisions } from "../metrics/plane-totals.js";
 import { byCode, reasonsOf } from "../metrics/refusal-counts.js";
 import { type OperationsContext, unknownApp } from "./context.js";
 import * as contract from "./contract/contract.js";
@@ -13,7 +14,7 @@ import { admin, type Endpoint, ok } from "./endpoint.js";
 import { type ClusterLimits, explainApp, explainRefusal } from "./explain.js";
 import { nodeName } from "./health.js";
 import { descriptorLimits } from "./named-limits.js";
-import { appTotals, noTotals, ratio } from "./statistics.js";
+import { appTotals, ratio } from "./statistics.js";
 
 /** Concurrent store calls. */
 const CONCURRENT = 32;
@@ -89,7 +90,7 @@ function appReader(context: OperationsContext) {
       const limitTotals = totalsOf(labels, limitReports);
       return {
         apps: page.map((app, i) => {
-          const total = totals.get(app.id) ?? noTotals();
+          const total = totals.get(app.id) ?? noAppDecisions();
           const [last] = total.lastRefusals;
           const lastRefusal = last && refusalOf(last, app, cluster);
           return contract.appSummaryOf({ app, balances: balances?.[i], total, lastRefusal });
@@ -97,7 +98,7 @@ function appReader(context: OperationsContext) {
         total,
         descriptor_limits: limits.map(({ name, rate, limits: { burst, dryRun } }) => ({
           ...{ limit: name, rate, burst, dry_run: dryRun },
-          ...contract.countsOf(limitTotals.get(name) ?? noTotals()),
+          ...contract.countsOf(limitTotals.get(name) ?? noAppDecisions()),
         })),
         cluster: clusterOf(l1, cluster),
         timestamp: context.timestamp(),
@@ -114,7 +115,7 @@ function appReader(context: OperationsContext) {
         context.reports(),
       ]);
       const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
-      const total = totalsOf([id], reports).get(id) ?? noTotals();
+      const total = totalsOf([id], reports).get(id) ?? noAppDecisions();
       const [last] = total.lastRefusals;
       const why = explainApp(
         app,

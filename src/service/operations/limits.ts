@@ -6,12 +6,13 @@ import { quoted } from "../../config/problem.js";
 import type { AppLimits } from "../../core/app-limits.js";
 import { FILL_UP } from "../../limiter/limits/limit-values.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
+import { noAppDecisions } from "../metrics/plane-totals.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
 import { CHANGE_MS, ifAvailable, READ_MS, within } from "./deadline.js";
 import { admin, badField, type Endpoint, ok, problem, Rejected } from "./endpoint.js";
 import { type NamedLimit, namedLimits } from "./named-limits.js";
-import { appTotals, limitDecisions, noTotals } from "./statistics.js";
+import { appTotals, limitDecisions } from "./statistics.js";
 
 /** Concurrent store calls. */
 const CONCURRENT = 8;
@@ -116,12 +117,12 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
       ofRules ? ifAvailable(context.ask({ kind: "limits" })) : [],
       labels.length === 0 ? [] : ifAvailable(context.ask({ kind: "apps", apps: labels })),
     ]);
-    const byRule = limitDecisions(reports ?? [], context.planes.totals.limits());
+    const byRule = limitDecisions([...(reports ?? []).flat(), ...context.planes.totals.limits()]);
     const byLabel = appTotals(labels, appReports ?? [], context.planes.totals.ofApp);
     return ({ name, prefix }: NamedLimit) => {
       if (prefix !== undefined)
         return byRule.get(name) ?? { requests: 0, allowed: 0, rejected: 0, dry_run_rejected: 0 };
-      return contract.countsOf(byLabel.get(name) ?? noTotals());
+      return contract.countsOf(byLabel.get(name) ?? noAppDecisions());
     };
   }
 
@@ -148,7 +149,7 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     const reports = (await ifAvailable(context.ask({ kind: "apps", apps: labels }))) ?? [];
     const totals = appTotals(labels, reports, () => undefined);
     return configured.map(({ label, rate, dryRun }) => {
-      const total = totals.get(label) ?? noTotals();
+      const total = totals.get(label) ?? noAppDecisions();
       const [last] = total.lastRefusals;
       return {
         name: label,

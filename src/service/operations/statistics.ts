@@ -1,14 +1,12 @@
 /** Combines the reports of all workers. */
 import type { AppReport } from "../metrics/app-counters.js";
 import type { LimitReport } from "../metrics/node-metrics.js";
-import { type DecisionTotals, type LimitTotals, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
+import { type AppDecisions, noAppDecisions, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
-import { addCounts } from "../metrics/refusal-counts.js";
+import { addCounts, KEPT_REFUSALS } from "../metrics/refusal-counts.js";
 import type { NodeReport } from "../metrics/reports.js";
 import { quantile } from "../metrics/series.js";
 import type { StatusReply } from "./contract/contract.js";
-
-const MOST_REFUSALS = 20;
 
 /** Syncs are those of the workers. `planes`: decisions of data planes. */
 export function statistics(reports: readonly NodeReport[], planes = noDecisions()): StatusReply["statistics"] {
@@ -41,41 +39,35 @@ export function quantileSeconds(counts: readonly number[], share: number): numbe
   return quantile(latencyBoundsSeconds, counts, share);
 }
 
-export type AppTotals = Omit<AppReport, "node" | "app" | "balance">;
-
 /**
- * Of workers and data planes. Apps without requests have zeros.
+ * Of workers and data planes, with the newest refusal first. Apps without requests have zeros.
  * @param planes decisions of data planes by app
  */
 export function appTotals(
   apps: readonly string[],
   answers: readonly AppReport[][],
   planes: PlaneTotals["ofApp"],
-): Map<string, AppTotals> {
-  const totals = new Map(apps.map((app) => [app, noTotals()]));
+): Map<string, AppDecisions> {
+  const totals = new Map(apps.map((app) => [app, noAppDecisions()]));
   for (const [app, total] of totals) addApp(total, planes(app));
   for (const report of answers.flat()) {
-    const total = totals.get(report.app) ?? noTotals();
+    const total = totals.get(report.app) ?? noAppDecisions();
     addApp(total, report);
     totals.set(report.app, total);
   }
   return totals;
 }
 
-function addApp(total: AppTotals, more: (DecisionTotals & Pick<AppTotals, "lastRefusals">) | undefined): void {
+function addApp(total: AppDecisions, more: AppDecisions | undefined): void {
   if (more === undefined) return;
-  addDecisions(total, more);
-  if (more.lastRefusals.length === 0) return;
-  total.lastRefusals = [...total.lastRefusals, ...more.lastRefusals]
-    .sort((one, other) => other.at - one.at)
-    .slice(0, MOST_REFUSALS);
-}
-
-function addDecisions(total: AppTotals, more: DecisionTotals): void {
   for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) total[name] += more[name];
   addCounts(total.refusals, more.refusals);
   addCounts(total.dryRunRefusals, more.dryRunRefusals);
   for (const [i, count] of more.costs.entries()) total.costs[i] = (total.costs[i] ?? 0) + count;
+  if (more.lastRefusals.length === 0) return;
+  total.lastRefusals = [...total.lastRefusals, ...more.lastRefusals]
+    .sort((one, other) => other.at - one.at)
+    .slice(0, KEPT_REFUSALS);
 }
 
 interface LimitDecisions {
@@ -86,12 +78,9 @@ interface LimitDecisions {
 }
 
 /** Requests at limits of `limits`, of workers and data planes. */
-export function limitDecisions(
-  reports: readonly LimitReport[][],
-  planes: Iterable<[string, LimitTotals]>,
-): Map<string, LimitDecisions> {
+export function limitDecisions(reports: Iterable<LimitReport>): Map<string, LimitDecisions> {
   const sums = new Map<string, LimitDecisions>();
-  function add(name: string, allowed: number, rejected: number, dryRun: number): void {
+  for (const [name, allowed, rejected, dryRun] of reports) {
     const sum = sums.get(name) ?? { requests: 0, allowed: 0, rejected: 0, dry_run_rejected: 0 };
     sum.requests += allowed + rejected + dryRun;
     sum.allowed += allowed + dryRun;
@@ -99,23 +88,7 @@ export function limitDecisions(
     sum.dry_run_rejected += dryRun;
     sums.set(name, sum);
   }
-  for (const report of reports.flat()) add(...report);
-  for (const [name, { allowed, rejected, dryRunRejected }] of planes) add(name, allowed, rejected, dryRunRejected);
   return sums;
-}
-
-export function noTotals(): AppTotals {
-  return {
-    requests: 0,
-    allowed: 0,
-    refused: 0,
-    dryRunRefused: 0,
-    l3Hits: 0,
-    refusals: {},
-    dryRunRefusals: {},
-    costs: [],
-    lastRefusals: [],
-  };
 }
 
 /** 0 if `all` is 0. */

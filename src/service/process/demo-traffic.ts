@@ -21,7 +21,7 @@ interface DemoApp {
 }
 
 /** `reports` regularly exceeds its limit, and the `import` of a nightly job uploads bodies. */
-export const demoApps: readonly DemoApp[] = [
+const demoApps: readonly DemoApp[] = [
   { id: "checkout", rate: 8, swing: 0.4, periodSeconds: 60, method: "GET", path: "/api/hello" },
   { id: "search", rate: 14, swing: 0.6, periodSeconds: 95, method: "GET", path: "/api/hello?q=shoes" },
   { id: "mobile", rate: 5, swing: 0.8, periodSeconds: 40, method: "GET", path: "/api/big?bytes=20000" },

@@ -13,8 +13,6 @@ export interface LogWriterOptions {
   recovered?: (count: number) => void;
 }
 
-export type LogWriter = ReturnType<typeof createLogWriter>;
-
 const MOST_WAITING_BYTES = 1024 * 1024;
 const RETRY_MS = 50;
 

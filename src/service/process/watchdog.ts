@@ -17,8 +17,6 @@ export interface WatchdogOptions {
   activityOf?: typeof activityOf;
 }
 
-export type Watchdog = ReturnType<typeof createWatchdog>;
-
 const INTERVAL_MS = 1_000;
 /** Missed replies, one per second, after which a worker is reported. */
 const SILENT_AFTER = 3;

@@ -30,8 +30,6 @@ export interface PeerTurn {
   end(bytes: number): void;
 }
 
-export type PeerTurns = ReturnType<typeof createPeerTurns>;
-
 export function createPeerTurns(clock: Clock) {
   /** Peers that have used units which are not back yet, or have requests. */
   const peers = new Map<string, Peer>();

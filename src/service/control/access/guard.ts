@@ -39,8 +39,6 @@ export interface Admission {
 const anybody: Admission = { token: "", name: "", mayChange: false, hasCredentials: false };
 const refused = (refusal: Reply): Admission => ({ ...anybody, refusal });
 
-export type Guard = ReturnType<typeof createGuard>;
-
 export function createGuard({ access, now, sessionToken = () => "", isOpen = false }: GuardOptions) {
   let own = checks(access());
   const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
