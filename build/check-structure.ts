@@ -154,11 +154,11 @@ function cycles(imports: Import[]): string[][] {
 
 function shortestWayBack(start: string, targets: Map<string, string[]>): string[] | undefined {
   const seen = new Set<string>();
-  const ways = [[start]];
-  for (const way of ways) {
-    for (const to of targets.get(way.at(-1)!) ?? []) {
+  const ways = [{ way: [start], last: start }];
+  for (const { way, last } of ways) {
+    for (const to of targets.get(last) ?? []) {
       if (to === start) return [...way, start];
-      if (!seen.has(to)) ways.push([...way, to]);
+      if (!seen.has(to)) ways.push({ way: [...way, to], last: to });
       seen.add(to);
     }
   }

@@ -22,9 +22,11 @@ if (isCheck) {
 }
 
 function writeStale(derived: Files): void {
-  for (const path of compareFiles(derived).stale) {
+  const { stale } = compareFiles(derived);
+  for (const [path, text] of derived) {
+    if (!stale.includes(path)) continue;
     mkdirSync(dirname(fromRoot(path)), { recursive: true });
-    writeFileSync(fromRoot(path), derived.get(path)!);
+    writeFileSync(fromRoot(path), text);
     console.log(path);
   }
 }

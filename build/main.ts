@@ -2,9 +2,8 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BuildError } from "./build-error.js";
-import { coreBundle, envoyBundle, nginxBundle } from "./bundles.js";
 import { importsOf, writeDependencies } from "./dependencies.js";
-import { bundleSources } from "./lua-bundle.js";
+import { bundleSources, coreBundle, envoyBundle, nginxBundle } from "./lua-bundle.js";
 import { fromRoot } from "./paths.js";
 import { redisLibrary } from "./redis-library.js";
 
@@ -35,9 +34,9 @@ try {
     ["nginx/tollgate.lua", nginxBundle()],
     ["envoy/tollgate.lua", envoyBundle()],
   ]);
-  const [, ownPath, folder] = process.argv;
+  const [, ownPath = "", folder] = process.argv;
   writeAll(folder ?? fromRoot("dist/lua"), files);
-  if (folder === undefined) writeDependencies("lua", [...bundleSources(), ...importsOf(ownPath!)]);
+  if (folder === undefined) writeDependencies("lua", [...bundleSources(), ...importsOf(ownPath)]);
   console.log(`dist/lua: ${[...files.keys()].join(", ")}`);
 } catch (error) {
   if (!(error instanceof BuildError)) throw error;

@@ -127,9 +127,9 @@ const didNotRun = (path: string): TestSummary => ({
 function main(path: string, deployPath: string | undefined): number {
   const withoutEnvoy = process.env.TOLLGATE_WITHOUT_ENVOY === "1";
   const report = read(path);
-  const summaries = [report === undefined ? didNotRun(path) : summarize(report, withoutEnvoy)];
-  if (withoutEnvoy)
-    console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${summaries[0]!.leftOut} tests that need Envoy were skipped`);
+  const own = report === undefined ? didNotRun(path) : summarize(report, withoutEnvoy);
+  const summaries = [own];
+  if (withoutEnvoy) console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${own.leftOut} tests that need Envoy were skipped`);
   if (deployPath === undefined) console.error("*** TOLLGATE_DEPLOY=none: the tests of the deployment did not run");
   else {
     const deployReport = read(deployPath);

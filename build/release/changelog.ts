@@ -23,10 +23,7 @@ export function promote(changelog: string, version: string, date: string): strin
 
 /** Throws unless `next` is a version that can follow `current`. The same version is allowed for the first release. */
 export function requireNext(current: string, next: string, isFirst: boolean): void {
-  const pattern = /^(\d+)\.(\d+)\.(\d+)$/;
-  const parts = pattern.exec(next)?.slice(1).map(Number);
-  if (parts === undefined) throw new Error(`VERSION=${next}: expected MAJOR.MINOR.PATCH, for example 1.2.3`);
-  const before = pattern.exec(current)!.slice(1).map(Number);
-  const at = parts.findIndex((part, i) => part !== before[i]);
-  if (at < 0 ? !isFirst : parts[at]! < before[at]!) throw new Error(`VERSION=${next} must be above ${current}`);
+  if (!/^\d+\.\d+\.\d+$/.test(next)) throw new Error(`VERSION=${next}: expected MAJOR.MINOR.PATCH, for example 1.2.3`);
+  const order = next.localeCompare(current, "en", { numeric: true });
+  if (order < 0 || (order === 0 && !isFirst)) throw new Error(`VERSION=${next} must be above ${current}`);
 }

@@ -4,10 +4,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** A program and its arguments. */
+export type Command = [program: string, ...args: string[]];
+
 export interface CleanClone {
   readonly folder: string;
   /** Throws if the command fails. */
-  run(command: string[]): void;
+  run(command: Command): void;
   remove(): void;
 }
 
@@ -19,7 +22,7 @@ export function cloneOf(root: string, commit: string): CleanClone {
   return {
     folder,
     run([program, ...args]) {
-      execFileSync(program!, args, { cwd: folder, stdio: "inherit", env: neutral(process.env) });
+      execFileSync(program, args, { cwd: folder, stdio: "inherit", env: neutral(process.env) });
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { notesOf, promote, requireNext } from "./changelog.js";
-import { cloneOf } from "./clean-clone.js";
+import { type Command, cloneOf } from "./clean-clone.js";
 
 export interface ReleaseOptions {
   version: string;
@@ -14,9 +14,9 @@ export interface ReleaseOptions {
   root: string;
   date: string;
   /** Commands that must succeed in the clone before the commit gets its tag. */
-  checks: string[][];
+  checks: Command[];
   /** Commands that derive files from the version. */
-  derive: string[][];
+  derive: Command[];
   log(line: string): void;
 }
 
@@ -51,7 +51,7 @@ function commitVersion(
   git: (...args: string[]) => string,
 ): void {
   requireNext(current, version, git("tag", "--list", "v*") === "");
-  const run = ([command, ...args]: string[]) => execFileSync(command!, args, { cwd: root, stdio: "inherit" });
+  const run = ([program, ...args]: Command) => execFileSync(program, args, { cwd: root, stdio: "inherit" });
   const changelog = join(root, "CHANGELOG.md");
   const promoted = promote(readFileSync(changelog, "utf8"), version, date);
   writeFileSync(changelog, promoted);

@@ -154,7 +154,7 @@ function repeatedNames(document: Document): number[] {
 /** Removes quotes from the parser's message: they may contain a secret. */
 function plainSentence(message: string): string {
   return message
-    .split("\n")[0]!
+    .replace(/\n.*/s, "")
     .replace(/: .*$/, "")
     .replace(/["'`].*["'`]/g, "…");
 }

@@ -19,7 +19,7 @@ interface Prices {
 }
 
 export function configWarnings(config: Config): Warning[] {
-  const { cluster, request_limits, limits } = config;
+  const { cluster, request_limits } = config;
   const onRoutes = [...routeProfiles(config)].map(([route, profile]) => ({ where: ` on the route ${route}`, profile }));
   const apps = appLimits(config);
   const warnings = apps.flatMap(({ id, guaranteed, burst, profile }): Warning[] => {
@@ -41,10 +41,10 @@ export function configWarnings(config: Config): Warning[] {
     warnings.push({ path: "cluster.rate", reason });
   }
   const priced = [...new Set(apps.map(({ profile }) => profile))].map((profile) => ({ where: "", profile }));
-  limitRules(config).rules.forEach(({ countsCost, limits: { burst } }, i) => {
+  limitRules(config).rules.forEach(({ name, countsCost, limits: { burst } }, i) => {
     if (!countsCost) return;
     const reasons = new Set(expensiveMethods([...priced, ...onRoutes], burst));
-    for (const reason of reasons) warnings.push({ path: `limits[${i}] ${limits[i]!.name}`, reason });
+    for (const reason of reasons) warnings.push({ path: `limits[${i}] ${name}`, reason });
   });
   return [...warnings, ...patternWarnings(config)];
 }

@@ -3,10 +3,10 @@
  * planes and the commands derive it from here, and a test compares the pages.
  */
 import { networkText } from "../core/address.js";
+import type { CostProfile } from "../core/cost.js";
 import { hostName } from "../core/host.js";
 import { pathValue } from "../core/path.js";
 import { cutText, findText, hasControls, lowerText } from "../core/platform.js";
-import type { RequestAttributes } from "./request-attributes.js";
 
 interface KeyKind {
   name: string;
@@ -37,6 +37,29 @@ export interface KeyPart {
   name: string;
 }
 
+/** What decisions depend on besides app, method and length. Header names are in lower case. */
+export interface RequestAttributes {
+  app: string;
+  /** "anonymous" without one. */
+  user: string;
+  method: string;
+  /** As in the Host header. */
+  host: string;
+  /** As received; a query is ignored. */
+  path: string;
+  /** The path by which the server chose what serves the request, if it has rewritten `path`. */
+  routedPath?: string | undefined;
+  /** The client's address; may be invalid. */
+  address: string;
+  /** The prices of the request's route; unset: those of its app. */
+  profile?: CostProfile | undefined;
+  /** How often the header was sent: 0, 1, or 2 for more. */
+  headerCount(name: string): number;
+  /** The value of a header that was sent once. Each character is a byte. */
+  header(name: string): string;
+}
+
+/** What is found out about a request once, for all rules. */
 export interface FoundValues {
   route: string;
   pathValue: string;
@@ -151,14 +174,13 @@ export function keyPartPattern(): string {
 
 /** All parts in words: `app, user, … or header:NAME`. */
 export function keyPartWords(): string {
-  const all = kinds();
   let words = "";
-  for (let i = 0; i < all.length; i++) {
-    const { name, named } = all[i]!;
-    const separator = i === 0 ? "" : i === all.length - 1 ? " or " : ", ";
-    words = words + separator + name + (named === undefined ? "" : ":NAME");
+  let last = "";
+  for (const { name, named } of kinds()) {
+    words = words === "" ? last : `${words}, ${last}`;
+    last = named === undefined ? name : `${name}:NAME`;
   }
-  return words;
+  return `${words} or ${last}`;
 }
 
 function kinds(): readonly KeyKind[] {

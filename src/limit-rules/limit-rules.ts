@@ -6,9 +6,16 @@ import { VALUE_PREFIX } from "../core/keys.js";
 import { withoutLastSlash } from "../core/path.js";
 import { cutText, escapeBytes, findText, hasPrefix, lowerText } from "../core/platform.js";
 import { type FoundPaths, findPaths, NOTHING } from "./found-paths.js";
-import { type Comparison, INVALID, isAddressPart, type KeyPart, normalValue, receivedValue } from "./key-parts.js";
+import {
+  type Comparison,
+  INVALID,
+  isAddressPart,
+  type KeyPart,
+  normalValue,
+  type RequestAttributes,
+  receivedValue,
+} from "./key-parts.js";
 import { coversPath, coversSegments, matchesPattern, type Pattern } from "./pattern.js";
-import type { RequestAttributes } from "./request-attributes.js";
 
 export type { RequestAttributes };
 
@@ -187,7 +194,8 @@ function matchOf(
 /** Tells apart all requests with different buckets; INVALID if it cannot. */
 function receivedValues(rule: LimitRule, request: RequestAttributes, found: MatchedLimits): string {
   const { key } = rule;
-  if (key.length === 1) return receivedValue(key[0]!, rule, request, found);
+  const only = key.length === 1 ? key[0] : undefined;
+  if (only !== undefined) return receivedValue(only, rule, request, found);
   let values = "";
   for (const part of key) {
     const value = receivedValue(part, rule, request, found);

@@ -101,7 +101,7 @@ export function expectedNames(hosts: readonly string[], name: string | undefined
 /** The addresses given by a command-line option (host:port each), or else the configured listener `own`. */
 export function serviceAddresses(given: readonly string[], option: string, own: string): ServiceAddress[] {
   if (given.length > 0) return given.map((text) => addressOf(text, option));
-  const { host, port } = parseAddress(own)!;
+  const { host, port } = addressOf(own, option);
   const isWildcard = host === "0.0.0.0" || host === "::";
   return [{ host: isWildcard ? "127.0.0.1" : host, port }];
 }

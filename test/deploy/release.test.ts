@@ -99,7 +99,7 @@ describe("make release", () => {
   });
 
   it("makes no tag if a check fails, says how to go on, and continues after the fix", () => {
-    const checks = [["test", "-e", "fixed"]];
+    const checks: ReleaseOptions["checks"] = [["test", "-e", "fixed"]];
     const before = git("rev-parse", "HEAD");
     expect(() => prepareRelease({ ...options, checks })).toThrow(/has no tag.*\n.*commit a fix.*\n.*git reset --hard/);
     expect(git("tag")).toBe("v1.0.0");

@@ -1,6 +1,6 @@
 /** The queries of all dashboards in monitoring/, with their variables replaced. */
 import { readdirSync, readFileSync } from "node:fs";
-import { DASHBOARDS } from "../../build/monitoring/files.js";
+import { DASHBOARDS } from "../../build/monitoring.js";
 import { fromRoot } from "../../build/paths.js";
 
 interface DashboardFile {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "undici";
-import { envoyBundle } from "../../build/bundles.js";
+import { envoyBundle } from "../../build/lua-bundle.js";
 import { renderEnvoy } from "../../src/render/envoy/envoy.js";
 import { ADMIN_SOCKET, DEFAULT_CONNECTIONS, type EnvoyRenderOptions } from "../../src/render/envoy/options.js";
 import { envoyBinary, moduleFolder } from "./find-envoy.js";

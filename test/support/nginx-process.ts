@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
-import { nginxBundle } from "../../build/bundles.js";
+import { nginxBundle } from "../../build/lua-bundle.js";
 import { readConfig } from "../../src/config/load.js";
 import { describeProblem } from "../../src/config/problem.js";
 import type { Config } from "../../src/config/schema.js";

@@ -108,4 +108,4 @@ export function truncationProblems(text: string, before: string): Problem[] {
   return [{ path: "file", value: "", reason: `seems truncated: ${what}; tollgate reload --confirm applies this` }];
 }
 
-const sectionsOf = (text: string) => [...text.matchAll(/^([a-z_]+):/gm)].map(([, name]) => name!);
+const sectionsOf = (text: string) => text.match(/^[a-z_]+(?=:)/gm) ?? [];

@@ -16,7 +16,7 @@ import type {
   SocketRouteLimits,
 } from "./plane-options.js";
 import { routeProfile } from "./profiles.js";
-import { routeName, slotLimits, upstreamPods } from "./slots.js";
+import { routeName, slotLimits, upstreamOf, upstreamPods } from "./slots.js";
 
 /** The planes use the encoding of digests that is simplest in their Lua. */
 function planeOptions(config: Config, node: string, encoding: "base64" | "hex"): PlaneOptions {
@@ -106,10 +106,11 @@ function socketRoutes(config: Config) {
   const limits = slotLimits(config.routes, config.upstreams);
   return config.routes.flatMap((route) => {
     const { connections, upstream } = route;
-    if (connections === undefined) return [];
-    const { passive } = config.upstreams[upstream]!;
+    const slots = limits.get(routeName(route));
+    if (connections === undefined || slots === undefined) return [];
+    const { passive } = upstreamOf(config, route);
     const own: SocketRouteLimits = {
-      ...limits.get(routeName(route))!,
+      ...slots,
       protocols: connections.protocols.map((protocol) => protocol.toLowerCase()),
       downMs: passive.down_ms,
     };

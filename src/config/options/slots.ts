@@ -30,6 +30,13 @@ export function routeName({ host = "", path }: Pick<Route, "host" | "path">): st
   return `${host}${path}`;
 }
 
+/** The upstream of a route: routes without one are rejected when the configuration is read. */
+export function upstreamOf({ upstreams }: Pick<Config, "upstreams">, { upstream }: Pick<Route, "upstream">) {
+  const found = upstreams[upstream];
+  if (found === undefined) throw new Error(`${upstream} is not one of upstreams`);
+  return found;
+}
+
 export function podName(target: string): string {
   return target.replace(/^https?:\/\//, "").replace(/\/$/, "");
 }

@@ -2,7 +2,7 @@
 
 import { headerOptions } from "../../config/options/limiter.js";
 import { hiddenHeaders } from "../../config/options/planes.js";
-import { routeName } from "../../config/options/slots.js";
+import { routeName, upstreamOf } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
@@ -82,7 +82,7 @@ function byLength(routes: Route[]): Route[] {
 
 function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): YamlSection {
   const { upstream, connections, path, cost_header: costHeader } = route;
-  const passHost = config.upstreams[upstream]!.pass_host;
+  const { pass_host: passHost } = upstreamOf(config, route);
   return {
     // A path without a trailing slash matches itself and everything below it, but no longer segment.
     match: path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path },
@@ -109,8 +109,9 @@ function times({ timeouts }: Config, connections: Route["connections"]): YamlSec
 }
 
 /** Retries only if the first target cannot have processed the request; never with a slot, which belongs to one pod. */
-function retries(config: Config, { upstream, connections }: Route): YamlSection {
-  const { targets, dns } = config.upstreams[upstream]!;
+function retries(config: Config, route: Route): YamlSection {
+  const { connections } = route;
+  const { targets, dns } = upstreamOf(config, route);
   if (connections !== undefined || (targets.length < 2 && dns === undefined)) return {};
   return {
     retry_policy: {

@@ -1,5 +1,6 @@
 /** Renders routes as servers and locations: host first, then the longest prefix. */
 import { hasOwnOptions } from "../../config/options/planes.js";
+import { upstreamOf } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { canonicalPath } from "../../core/path.js";
 import { type GatewayError, gatewayRefusal } from "../../core/refusals.js";
@@ -66,7 +67,7 @@ function location(path: string): string {
 
 function locationBody(config: Config, route: Route, options: RenderOptions, warnings: string[]): string {
   const { upstream: id, connections } = route;
-  const upstream = config.upstreams[id]!;
+  const upstream = upstreamOf(config, route);
   if (connections !== undefined) {
     if (upstream.dns !== undefined)
       warnings.push(`upstreams.${id}.dns: nginx cannot find pods by DNS; upgrades are answered with 503`);

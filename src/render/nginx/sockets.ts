@@ -2,7 +2,7 @@
 
 import { headerOptions } from "../../config/options/limiter.js";
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
-import { routeName } from "../../config/options/slots.js";
+import { routeName, upstreamOf } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { schemeOf, type UpgradingRoute, upgradingRoutes, upstreamName } from "../common.js";
 import { dictMegabytes, forwardedHeaders, forwardedMaps, hiddenHeaders, quoted } from "./directives.js";
@@ -53,7 +53,7 @@ ${plain}`;
 
 export function socketLocation(config: Config, route: UpgradingRoute): string {
   const { upstream: id, connections } = route;
-  const upstream = config.upstreams[id]!;
+  const upstream = upstreamOf(config, route);
   const name = quoted(routeName(route), "routes[].path");
   const idle = connections.idle_ms === 0 ? "365d" : `${connections.idle_ms}ms`;
   return `# Tollgate: include this in the location of the route ${name}. Requests are limited as usual, upgrades also need a slot.
