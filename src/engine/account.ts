@@ -158,6 +158,10 @@ export interface NodeState<A extends Account = Account> {
   level: number;
   /** It shuts down: no message is sent, and no request waits. */
   closed: boolean;
+  /** This process prepares a message or waits for its reply. */
+  syncing: boolean;
+  /** A message is sent after this turn of the event loop. */
+  soon: boolean;
   /** Accounts that hold tokens or have something to report; examined once per sync interval. */
   active: A[];
   /** Accounts that need a message now: for waiting requests, a low balance, or tokens to return. */

@@ -7,7 +7,7 @@
  * reads requests as `RequestAttributes` (`limit-rules/limit-rules.ts`) and sets response headers as `AddHeader` (`core/response-headers.ts`).
  */
 import type { LimitMatch } from "../limit-rules/limit-rules.js";
-import type { Account, Outcome } from "./account.js";
+import type { Account, NodeState, Outcome } from "./account.js";
 
 /** What a host needs to decide and settle. `Waited`: a promise, or nothing if the host can suspend the request. */
 export interface Host<A extends Account = Account, Waited = unknown> {
@@ -30,4 +30,42 @@ export interface Host<A extends Account = Account, Waited = unknown> {
   awaitTokens(this: void, outcomes: Outcome<A>[]): Waited;
   /** The lease of the account is low: a message should be sent soon. */
   wantTokens(this: void, account: A): void;
+}
+
+/**
+ * What a host needs besides to send messages. It calls `planDue`, sends what is planned, and calls `endSync` or `syncFailed` of
+ * `engine/sync-loop.ts` when the call has ended.
+ */
+export interface SyncHost<A extends Account = Account, Waited = unknown> extends Host<A, Waited> {
+  // Clock and random numbers.
+  /** Milliseconds since 1970. Numbers of epochs grow with it. */
+  unixMs(this: void): number;
+  /** From 0 to below 1. */
+  random(this: void): number;
+
+  // Timers. The host also calls `sync` for each node once per sync interval.
+  /** Does this after this turn of the event loop, so that all misses in it share one message. False if that is not possible. */
+  soon(this: void, work: (this: void) => void): boolean;
+  /** Waiters of the node need a message when the gap after a short reply is over. */
+  syncAfterGap(this: void, node: NodeState<A>): void;
+
+  // Transport.
+  /** Sends what is due to a shard, unless a message to it is under way. */
+  sync(this: void, node: NodeState<A>): void;
+  /** The host learns of recalls from replies only, so it polls while it holds tokens. */
+  pollsForRecalls: boolean;
+
+  // Accounts.
+  /** All accounts of the node on a shard. */
+  accountsOf(this: void, node: NodeState<A>): readonly A[];
+  /** These have changed with a reply: a host that shares them with other workers saves them. */
+  save(this: void, accounts: readonly A[]): void;
+  /** Everything about `node.departed` was reported. */
+  forgetDeparted(this: void, node: NodeState<A>): void;
+  /** A reply of this shard began or ended an emergency: see `isEmergencyNews`. */
+  emergencyChanged(this: void, node: NodeState<A>): void;
+
+  // Waiting.
+  /** A waiter is decided. */
+  wake(this: void, waiter: A["waiters"][number]): void;
 }

@@ -28,6 +28,8 @@ export function newNode<A extends Account>(
     degradation: newDegradation(),
     level: 0,
     closed: false,
+    syncing: false,
+    soon: false,
     active: [],
     urgent: [],
     scanAt: 0,

@@ -104,17 +104,23 @@ export function createLimiter(options: LimiterOptions) {
   const accounts = createAccounts({ apps: options.apps, nodes, now: clock.now });
   const { apps } = accounts;
   const counts: DecisionCounts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
+  const host = createLimiterHost({
+    clock,
+    defer,
+    observer,
+    accounts,
+    syncerOf: (node) => syncers.of(node),
+    valueAccount: (match) => limitChecks.accountOf(match),
+  });
   const syncers = createShardSyncers({
+    host,
     name: options.node,
     target: options.target,
     clock,
     observer,
-    defer,
     accounts,
     nodes,
   });
-  const syncerOf = syncers.of;
-  const host = createLimiterHost({ clock, syncerOf, valueAccount: (match) => limitChecks.accountOf(match) });
   let fallback = fallbackOf(options);
   /** Reused by all decisions that do not wait. */
   let current = newRequest();
@@ -227,7 +233,7 @@ export function createLimiter(options: LimiterOptions) {
     return true;
   }
 
-  const shared = createSharedState({ clock, syncerOf, giveBack: returnTokens });
+  const shared = createSharedState({ clock, syncerOf: ({ node }) => syncers.of(node), giveBack: returnTokens });
 
   const limitChecks = createLimitChecks({
     host,

@@ -1,12 +1,13 @@
 /** The syncers of a limiter, one per shard: each has its own epoch, degradation level and messages. */
+import { newEpoch } from "../engine/epoch.js";
 import { type NodeOptions, newNode } from "../engine/node.js";
 import type { LimiterAccount, LimiterNode } from "./accounts.js";
 import type { ShardTarget } from "./limiter-contract.js";
-import { createSyncer, nextEpoch, type Syncer, type SyncerOptions } from "./syncer.js";
+import { createSyncer, type Syncer, type SyncerOptions } from "./syncer.js";
 
 /** To each shard, this node is another one. */
 export function newLimiterNodes(options: NodeOptions, shards: number): LimiterNode[] {
-  const epoch = nextEpoch(0);
+  const epoch = newEpoch(0, Date.now(), Math.random());
   const nodes: LimiterNode[] = [];
   for (let shard = 0; shard < shards; shard++) newNode(options, epoch, nodes);
   return nodes;
@@ -18,26 +19,12 @@ export interface ShardSyncersOptions extends Omit<SyncerOptions, "node" | "targe
 }
 
 export function createShardSyncers(options: ShardSyncersOptions) {
-  const { clock, observer, nodes } = options;
+  const { clock, nodes } = options;
   const all = options.target.shards.map((target, shard) =>
-    createSyncer({
-      ...options,
-      observer: { ...observer, emergencyChanged },
-      node: nodes[shard] as LimiterNode,
-      target,
-    }),
+    createSyncer({ ...options, node: nodes[shard] as LimiterNode, target }),
   );
   const first = all[0] as Syncer;
-  let emergencyKnown = false;
   let stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
-
-  /** Shards learn of an emergency one after the other; it is one event. */
-  function emergencyChanged(): void {
-    const active = all.some(({ node }) => node.emergency);
-    if (active === emergencyKnown) return;
-    emergencyKnown = active;
-    observer.emergencyChanged?.(active);
-  }
 
   /** One timer for all shards: messages of the same turn to the same server are sent together. */
   function tickAfter(ms: number): () => void {
@@ -49,7 +36,7 @@ export function createShardSyncers(options: ShardSyncersOptions) {
 
   return {
     all,
-    of: ({ node }: LimiterAccount) => all[node.shard] as Syncer,
+    of: ({ shard }: LimiterNode) => all[shard] as Syncer,
     isClosed: () => first.node.closed,
     setEmergency(active: boolean): void {
       for (const syncer of all) syncer.setEmergency(active);

@@ -3,30 +3,32 @@
 import type { AppLimits } from "../core/app-limits.js";
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
-import { isShort, SHORT_GAP_MS } from "../engine/account.js";
-import { lastsUntilNextSync } from "../engine/decide.js";
-import { newEpoch } from "../engine/epoch.js";
+import { SHORT_GAP_MS } from "../engine/account.js";
 import { leaveNode, refit, setEmergency } from "../engine/limit-changes.js";
-import { takeDecided, updateLevel, urge } from "../engine/node.js";
+import { updateLevel } from "../engine/node.js";
+import { isReturnDue, MAX_APPS_PER_MESSAGE, type PlannedSync, planReturn, startMessage } from "../engine/plan.js";
+import { recallTokens } from "../engine/reply.js";
 import {
-  isMessageDue,
-  isReturnDue,
-  MAX_APPS_PER_MESSAGE,
-  type PlannedSync,
-  planMessage,
-  planReturn,
-  startMessage,
-} from "../engine/plan.js";
-import { applyReplies, failSync, recallTokens, serveReplies } from "../engine/reply.js";
-import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
+  type CallTimes,
+  endSync,
+  giveUpLate,
+  giveUpWaiting,
+  isSyncUrgent,
+  planDue,
+  syncFailed,
+  syncSoon,
+} from "../engine/sync-loop.js";
 import { watchRecalls } from "../quota/recall-watch.js";
-import { replyTimer } from "../shared/clock.js";
+import { type Clock, replyTimer } from "../shared/clock.js";
 import type { ReplyTimer } from "../shared/reply-timer.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount, LimiterNode } from "./accounts.js";
-import type { LimiterObserver, LimiterOptions, ShardTarget } from "./limiter-contract.js";
+import type { LimiterObserver, ShardTarget } from "./limiter-contract.js";
+import type { LimiterHost } from "./limiter-host.js";
 
-export interface SyncerOptions extends Required<Pick<LimiterOptions, "clock" | "defer">> {
+export interface SyncerOptions {
+  host: LimiterHost;
+  clock: Clock;
   /** The name of the node. */
   name: string;
   /** The node on the shard. */
@@ -43,26 +45,20 @@ const LATE_MS = 20;
 
 export type Syncer = ReturnType<typeof createSyncer>;
 
-export const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
-
 export function createSyncer(options: SyncerOptions) {
-  const { name, node, clock, observer, accounts } = options;
+  const { host, name, node, clock, observer, accounts } = options;
   let { target } = options;
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
   /** Of the message in flight. */
   let call: { startedAt: number; timer: ReplyTimer } | undefined;
-  let soon = false;
   let cancelGap = () => {};
   let gapEndsAt = 0;
   const { onRecall } = target;
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
-  const all = () => accounts.all(node);
-
   function level(): number {
-    node.clock = clock.now();
-    updateLevel(node, node.clock);
+    updateLevel(node, clock.now());
     observeLevel();
     return node.level;
   }
@@ -78,26 +74,7 @@ export function createSyncer(options: SyncerOptions) {
     if (node.closed) return;
     const recalled = app === ALL_APPS ? accounts.inForce(node) : [accounts.find(app)];
     for (const account of recalled) if (account !== undefined) recallTokens(node, account);
-    if (node.urgent.length > 0 && clock.now() >= node.retryAt && inFlight === undefined) startSoon();
-  }
-
-  /** Starts a sync at the end of this turn of the event loop, so that all misses in it share one message. */
-  function wake(account: LimiterAccount): void {
-    urge(node, account);
-    if (soon || inFlight !== undefined || node.closed || lastsUntilNextSync(node, account)) return;
-    const now = clock.now();
-    if (now < node.retryAt) return;
-    if (!isShort(account, now)) startSoon();
-    else if (account.waiters.length > 0 && now >= gapEndsAt) tickAfterGap();
-  }
-
-  function startSoon(): void {
-    if (soon) return;
-    soon = true;
-    options.defer(() => {
-      soon = false;
-      start();
-    });
+    if (node.urgent.length > 0 && clock.now() >= node.retryAt) syncSoon(host, node);
   }
 
   /** Waiters ask again when the gap after a short reply is over, not at the next tick. */
@@ -109,10 +86,8 @@ export function createSyncer(options: SyncerOptions) {
 
   function tick(): void {
     if (node.closed) return;
-    if (inFlight === undefined && hasWaiters()) tickAfterGap();
-    const now = clock.now();
-    if (!mayHaveReply(now)) for (const account of node.active) giveUpExpired(node, account, now);
-    wakeDecided();
+    if (!node.syncing && hasWaiters()) tickAfterGap();
+    if (!mayHaveReply(clock.now())) giveUpLate(host, node);
     start();
   }
 
@@ -128,31 +103,21 @@ export function createSyncer(options: SyncerOptions) {
 
   const hasWaiters = () => node.urgent.some((account) => account.waiters.length > 0);
 
-  function wakeDecided(): void {
-    for (const waiter of takeDecided(node)) waiter.wake();
-  }
-
   function start(): void {
+    if (node.syncing) return;
     const now = clock.now();
-    if (node.closed || inFlight !== undefined || now < node.retryAt) return;
-    level();
-    const planned = planMessage(node, now);
-    for (const account of node.departed) accounts.forget(account);
-    if (!isMessageDue(node, planned, now)) return;
+    const planned = planDue(host, node, now);
+    observeLevel();
+    if (planned === undefined) return;
+    node.syncing = true;
     call = { startedAt: now, timer: replyTimer(clock) };
     inFlight = exchange(planned, call.timer).finally(() => {
-      inFlight = undefined;
+      node.syncing = false;
       call = undefined;
       if (node.closed) return;
-      if (node.epochClosed || isUrgent()) start();
+      if (isSyncUrgent(node, clock.now())) start();
       else if (hasWaiters()) tickAfterGap();
     });
-  }
-
-  function isUrgent(): boolean {
-    const now = clock.now();
-    if (now < node.retryAt) return false;
-    return node.urgent.some((account) => !isShort(account, now) && !lastsUntilNextSync(node, account));
   }
 
   async function exchange(planned: Planned[], timer: ReplyTimer): Promise<void> {
@@ -161,19 +126,19 @@ export function createSyncer(options: SyncerOptions) {
       return undefined;
     });
     if (answer === undefined) return;
-    const now = clock.now();
     // The store is measured without the delay of this process.
     const tookMs = timer.end();
-    const started = now - tookMs;
-    const { epoch, emergency } = node;
+    const { epoch } = node;
     for (const [i, one] of planned.entries()) one.reply = answer.apps[i];
-    applyReplies(node, { planned, answer, started, now, nextEpoch: nextEpoch(epoch), accounts: all });
+    endSync(host, node, planned, answer, times(tookMs));
     if (node.epoch !== epoch) accounts.startEpoch(node);
-    serveReplies(node, planned);
     observer.synced?.("ok", tookMs, planned.length);
-    if (node.emergency !== emergency) observer.emergencyChanged?.(node.emergency);
     observeLevel();
-    wakeDecided();
+  }
+
+  function times(tookMs: number): CallTimes {
+    const now = clock.now();
+    return { started: now - tookMs, now };
   }
 
   async function send(planned: Planned[]) {
@@ -189,12 +154,10 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   function fail(error: unknown, apps: number, tookMs: number): void {
-    const now = clock.now();
     const timedOut = error instanceof StoreError && error.kind === "timeout";
-    failSync(node, { timedOut, started: now - tookMs, now, random: Math.random() });
+    syncFailed(host, node, timedOut, times(tookMs));
     observer.synced?.(timedOut ? "timeout" : "error", tookMs, apps, error);
     observeLevel();
-    wakeDecided();
   }
 
   async function close(): Promise<void> {
@@ -202,11 +165,9 @@ export function createSyncer(options: SyncerOptions) {
     node.closed = true;
     cancelGap();
     stopWatching();
-    const now = clock.now();
-    for (const account of node.active) giveUpAll(node, account, now);
-    wakeDecided();
+    giveUpWaiting(host, node);
     await inFlight;
-    const due = all().filter(isReturnDue);
+    const due = accounts.all(node).filter(isReturnDue);
     // Nothing was ever sent to this shard.
     if (due.length === 0 && node.lastContact === 0 && node.seq === 0) return;
     do {
@@ -226,9 +187,14 @@ export function createSyncer(options: SyncerOptions) {
   return {
     node,
     level,
-    wake,
+    /** Sends what is due, unless a message is under way. */
+    sync: start,
     /** To be called once per sync interval. */
     tick,
+    /** Waiters need a message when the gap after a short reply is over. */
+    syncAfterGap(): void {
+      if (clock.now() >= gapEndsAt) tickAfterGap();
+    },
     close,
     pinLevel: (pinned: number, durationMs: number) => pinLevel(node.degradation, pinned, clock.now() + durationMs),
 
@@ -246,7 +212,7 @@ export function createSyncer(options: SyncerOptions) {
     setEmergency(active: boolean): void {
       if (active === node.emergency) return;
       setEmergency(node, accounts.inForce(node), active, clock.now());
-      observer.emergencyChanged?.(active);
+      host.emergencyChanged(node);
     },
 
     /** Applies new options. Excess tokens are returned at once; waiting requests are asked for again. */
@@ -255,7 +221,7 @@ export function createSyncer(options: SyncerOptions) {
       const now = clock.now();
       for (const account of accounts.inForce(node)) refit(node, account, now);
       for (const account of removed) if (account.node === node) leaveNode(node, account);
-      if (inFlight === undefined) startSoon();
+      syncSoon(host, node);
     },
   };
 }

@@ -5,8 +5,7 @@
  * Both have several workers, each with its own Lua state. What they must agree on is in shared memory: balances, records of
  * accounts and of the node, counters, values of limits.
  */
-import type { Waiter } from "../../engine/account.js";
-import type { Host } from "../../engine/host.js";
+import type { Host, SyncHost } from "../../engine/host.js";
 import type { PlaneAccount } from "./http/state.js";
 import type { Caller, ServiceReply, SharedMemory } from "./proxy.js";
 
@@ -18,14 +17,12 @@ export interface LuaHost extends Host<PlaneAccount, void> {
   logError(this: void, text: string): void;
 }
 
-/** What a worker needs besides to send messages: every worker of nginx, the main thread of Envoy. */
-export interface LuaSyncHost extends LuaHost {
+/** What a worker needs besides to send messages: every worker of nginx, the main thread of Envoy. `http/syncer.ts` has what both share. */
+export interface LuaSyncHost extends LuaHost, SyncHost<PlaneAccount, void> {
   /** The system's clock, to measure durations. */
   freshNowMs(this: void): number;
 
-  // Tasks. Only a task may sleep or call a service; others run meanwhile.
-  /** Starts a task after this turn of the event loop. False if that is not possible. */
-  soon(this: void, work: (this: void) => void): boolean;
+  // Tasks, also those of `soon`. Only a task may sleep or call a service; others run meanwhile.
   /** Starts a task now; it runs until it waits. */
   spawn<T>(this: void, work: (this: void, given: T) => void, given: T): void;
   /** Runs one task for each, and returns when all have ended. */
@@ -38,9 +35,6 @@ export interface LuaSyncHost extends LuaHost {
   holdsLock(this: void, caller: Caller): boolean;
   releaseLock(this: void, caller: Caller): void;
   callService(this: void, caller: Caller, path: string, body: string, deadlineMs: number): ServiceReply;
-
-  /** A waiter of this worker is decided. */
-  wake(this: void, waiter: Waiter): void;
 
   logWarning(this: void, text: string): void;
   nodeDetails(this: void): NodeDetails;

@@ -1,7 +1,7 @@
 /** nginx as the host of the Lua plane. */
 import type { LuaSyncHost } from "../lua/host.js";
 import { accountFunctions } from "../lua/http/accounts.js";
-import { wake } from "../lua/http/syncer.js";
+import { syncFunctions } from "../lua/http/syncer.js";
 import type { SharedMemory } from "../lua/proxy.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { holdsLock, releaseLock, takeLock } from "./lock.js";
@@ -13,6 +13,7 @@ import { awaitTokens, wakeWaiter } from "./waiting.js";
 export function nginxHost(memory: SharedMemory): LuaSyncHost {
   return {
     ...accountFunctions,
+    ...syncFunctions,
     plane: "nginx",
     memory,
     nowMs,
@@ -26,7 +27,6 @@ export function nginxHost(memory: SharedMemory): LuaSyncHost {
     releaseLock,
     callService,
     awaitTokens,
-    wantTokens: wake,
     wake: wakeWaiter,
     logWarning,
     logError,

@@ -3,10 +3,12 @@
  * waiters of this worker are served from them.
  */
 import { type Outcome, PENDING, type Waiter } from "../../engine/account.js";
+import { giveUpWaiting, wakeDecided } from "../../engine/sync-loop.js";
 import { addWaiter, giveUpExpired, newWaiter, serveFromLease } from "../../engine/waiters.js";
+import { running } from "../lua/host.js";
 import { catchUp, newestChange } from "../lua/http/changes.js";
 import { type PlaneAccount, type PlaneNode, worker } from "../lua/http/state.js";
-import { giveUpWaiting, wake, wakeDecided, wakeWaiting } from "../lua/http/syncer.js";
+import { wake, wakeWaiting } from "../lua/http/syncer.js";
 import { nowMs } from "./clock.js";
 import { type Semaphore, semaphore } from "./ngx.js";
 import { nginx } from "./state.js";
@@ -57,7 +59,7 @@ function waitFor(signal: Semaphore, outcomes: Outcome<PlaneAccount>[], deadline:
 
 function giveUpIfExpired(account: PlaneAccount): void {
   giveUpExpired(account.node, account, nowMs());
-  wakeDecided(account.node);
+  wakeDecided(running.sync, account.node);
 }
 
 /** Codes change while the request sleeps. */
@@ -78,12 +80,12 @@ function watch(node: PlaneNode): void {
   catchUp(node);
   if (node.failures !== node.failuresSeen) {
     node.failuresSeen = node.failures;
-    giveUpWaiting(node);
+    giveUpWaiting(running.sync, node);
   } else {
     const now = nowMs();
     for (const account of node.active) serveFromLease(node, account, now);
+    wakeDecided(running.sync, node);
   }
-  wakeDecided(node);
 }
 
 function replaceWatcher(): void {

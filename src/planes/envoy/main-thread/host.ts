@@ -3,7 +3,7 @@ import type { Outcome } from "../../../engine/account.js";
 import { decideWithoutStore } from "../../../engine/decide.js";
 import type { LuaSyncHost } from "../../lua/host.js";
 import { accountFunctions } from "../../lua/http/accounts.js";
-import { wake } from "../../lua/http/syncer.js";
+import { syncFunctions } from "../../lua/http/syncer.js";
 import type { Caller } from "../../lua/proxy.js";
 import { systemNowMs } from "../../lua/system-clock.js";
 import { logError, logWarning } from "../module-api.js";
@@ -15,6 +15,7 @@ import { wakeWaiter } from "./waiting.js";
 
 export const mainHost: LuaSyncHost = {
   ...accountFunctions,
+  ...syncFunctions,
   plane: "envoy",
   memory: moduleMemory,
   nowMs: systemNowMs,
@@ -28,7 +29,6 @@ export const mainHost: LuaSyncHost = {
   releaseLock: nothing,
   callService,
   awaitTokens,
-  wantTokens: wake,
   wake: wakeWaiter,
   logWarning,
   logError,

@@ -6,11 +6,12 @@ import { newOutcome, type Outcome, type Waiter } from "../../../engine/account.j
 import { conclude, DECIDED_SYNC, decideMiss, WAIT as HAS_TO_WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { giveBackPaid } from "../../../engine/payments.js";
-import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
+import { giveUpLate } from "../../../engine/sync-loop.js";
+import { addWaiter, newWaiter } from "../../../engine/waiters.js";
 import { limitOfBucket } from "../../../limit-rules/limit-rules.js";
 import { nowMs, running } from "../../lua/host.js";
 import { balanceKey, type PlaneAccount, worker } from "../../lua/http/state.js";
-import { wake, wakeDecided, wakeWaiting } from "../../lua/http/syncer.js";
+import { wake, wakeWaiting } from "../../lua/http/syncer.js";
 import { keepValue, loadValue } from "../../lua/http/values.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ruleOfName } from "../../lua/limit-matches.js";
@@ -129,11 +130,7 @@ function watchSoon(): void {
 
 function watch(this: void): void {
   waiting.watches = false;
-  const now = nowMs();
-  for (const node of worker.nodes) {
-    for (const account of node.active) giveUpExpired(node, account, now);
-    wakeDecided(node);
-  }
+  for (const node of worker.nodes) giveUpLate(running.sync, node);
   wakeWaiting();
   if (waiting.groups.length > 0) watchSoon();
 }

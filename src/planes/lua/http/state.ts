@@ -53,10 +53,6 @@ export interface PlaneNode extends NodeState<PlaneAccount>, Caller {
   failuresSeen: number;
   /** The last reply, if it rejected the message; otherwise empty. */
   rejected: string;
-  /** This worker prepares a message or waits for its reply. */
-  syncing: boolean;
-  /** A timer that sends a message is set. */
-  soon: boolean;
 }
 
 export interface Worker {
@@ -96,8 +92,6 @@ export function newPlaneNodes({ lease, timeoutMs, failOpenTokens, shards }: Plan
     node.seen = -1;
     node.failuresSeen = 0;
     node.rejected = "";
-    node.syncing = false;
-    node.soon = false;
   }
   return nodes;
 }

@@ -1,11 +1,15 @@
 /** Sends syncs: to each shard one at a time for the whole proxy, by whichever worker has a reason. */
-import { isShort } from "../../../engine/account.js";
-import { lastsUntilNextSync } from "../../../engine/decide.js";
-import { newEpoch } from "../../../engine/epoch.js";
-import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
-import { isMessageDue, isPollDue, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
-import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
-import { giveUpAll } from "../../../engine/waiters.js";
+import { isPollDue, type PlannedSync, startMessage } from "../../../engine/plan.js";
+import {
+  type CallTimes,
+  endSync,
+  isEmergencyNews,
+  isSyncUrgent,
+  planDue,
+  syncFailed,
+  syncSoon,
+  wantSync,
+} from "../../../engine/sync-loop.js";
 import { nowMs, running } from "../host.js";
 import { luaMath, pcall } from "../library.js";
 import type { ServiceReply } from "../proxy.js";
@@ -19,22 +23,23 @@ import { deleteDeparted, loadAll, loadRecalled } from "./values.js";
 
 type Planned = PlannedSync<PlaneAccount>;
 
-/** Sends a message after this turn of the event loop, so that all misses in it share one. */
-export function wake(account: PlaneAccount): void {
-  const { node } = account;
-  urge(node, account);
-  if (node.soon || node.syncing || lastsUntilNextSync(node, account)) return;
-  const now = nowMs();
-  if (now < node.retryAt || isShort(account, now)) return;
-  syncSoon(node);
-}
+/** The part of the host that all proxies which send messages have in common. */
+export const syncFunctions = {
+  wantTokens: wake,
+  unixMs: nowMs,
+  random,
+  // Waiting requests look again and again.
+  syncAfterGap: nothing,
+  sync: runSync,
+  pollsForRecalls: true,
+  accountsOf,
+  save,
+  forgetDeparted,
+  emergencyChanged,
+};
 
-function syncSoon(node: PlaneNode): void {
-  if (node.soon || node.syncing) return;
-  node.soon = running.sync.soon(() => {
-    node.soon = false;
-    runSync(node);
-  });
+export function wake(this: void, account: PlaneAccount): void {
+  wantSync(running.sync, account);
 }
 
 /** Starts a sync for accounts with waiters, unless the store has just granted them too little. */
@@ -42,17 +47,6 @@ export function wakeWaiting(): void {
   for (const node of worker.nodes) {
     for (const account of node.urgent) if (account.waitingCost > 0) wake(account);
   }
-}
-
-/** Continues the requests whose outcome is decided. */
-export function wakeDecided(node: PlaneNode): void {
-  for (const waiter of takeDecided(node)) running.sync.wake(waiter);
-}
-
-/** Decides all waiters of this worker on a shard without the store. */
-export function giveUpWaiting(node: PlaneNode): void {
-  const now = nowMs();
-  for (const account of node.active) giveUpAll(node, account, now);
 }
 
 /** Sends what is due to all shards, in parallel: one that does not reply must not delay the others. */
@@ -82,88 +76,80 @@ function syncOnce(this: void, node: PlaneNode): void {
   let again = true;
   while (again && running.sync.holdsLock(node)) {
     catchUp(node);
-    again = sendMessage(node) && (node.epochClosed || isUrgent(node));
+    again = sendMessage(node) && isSyncUrgent(node, nowMs());
   }
-}
-
-function isUrgent(node: PlaneNode): boolean {
-  const now = nowMs();
-  for (const account of node.urgent) {
-    if (!isShort(account, now) && !lastsUntilNextSync(node, account)) return true;
-  }
-  return false;
 }
 
 /** One message and its reply. False if nothing was due or no reply arrived. */
 function sendMessage(node: PlaneNode): boolean {
-  const now = running.sync.freshNowMs();
-  if (now < node.retryAt) return false;
+  const host = running.sync;
   // Counters are added up with the lock of the first shard.
   const counts = node === firstNode();
   if (counts) addUpCounts();
-  updateLevel(node, now);
-  const planned = planMessage(node, now);
-  const deleted = deleteDeparted(node);
-  if (deleted.length > 0) announce(node, deleted);
-  if (!isMessageDue(node, planned, now) && !isPollDue(node, now)) return false;
+  const now = host.freshNowMs();
+  const planned = planDue(host, node, now);
+  if (planned === undefined) return false;
   startMessage(node, planned);
   // Saved first: if this worker dies, another one must know the number of the message and the returned tokens.
   for (const { account } of planned) saveAccount(account);
   writeNode(node);
   const batch = counts ? batchText(now, false) : "";
   const message = messageText({ name: worker.name, node }, planned, counts ? nodeLines() + batch : "");
-  const reply = running.sync.callService(node, "/v1/sync", message, worker.options.timeoutMs);
-  const ended = running.sync.freshNowMs();
-  const started = ended - reply.tookMs;
+  const reply = host.callService(node, "/v1/sync", message, worker.options.timeoutMs);
+  const ended = host.freshNowMs();
+  const times = { started: ended - reply.tookMs, now: ended };
   // Paused for longer than the lock lasts: another worker has continued, and its next reply includes these grants.
-  if (!running.sync.holdsLock(node)) return false;
+  if (!host.holdsLock(node)) return false;
   const answer = reply.status === 200 ? readAnswer(reply.body, planned) : undefined;
   if (answer === undefined) {
-    fail(node, reply, started, ended);
+    fail(node, reply, times);
     return false;
   }
   batchReceived(batch);
-  apply(node, answer, planned, { started, now: ended });
+  apply(node, answer, planned, times);
   return true;
 }
 
-function apply(
-  node: PlaneNode,
-  answer: SyncAnswer,
-  planned: Planned[],
-  { started, now }: { started: number; now: number },
-): void {
-  const { emergency, epoch } = node;
+function apply(node: PlaneNode, answer: SyncAnswer, planned: Planned[], times: CallTimes): void {
   node.configVersion = answer.configVersion;
   if (node.configVersion !== worker.options.configVersion) warnOfVersions(node);
-  const nextEpoch = newEpoch(epoch, now, luaMath.random());
-  const accounts = () => {
-    loadAll();
-    return node.accounts;
-  };
-  const changed = applyReplies(node, { accounts, planned, answer, started, now, nextEpoch });
-  for (const account of changed) saveAccount(account);
+  const changed = endSync(running.sync, node, planned, answer, times);
   loadRecalled(answer.recalled);
   for (const other of recallApps(answer.recalled, worker.nodes, worker.byId))
-    if (other !== node && other.urgent.length > 0) syncSoon(other);
-  serveReplies(node, planned);
-  wakeDecided(node);
-  if (node.emergency !== emergency) emergencyChanged(node);
+    if (other !== node && other.urgent.length > 0) syncSoon(running.sync, other);
   writeNode(node);
   announce(node, changed);
 }
 
+function random(this: void): number {
+  return luaMath.random();
+}
+
+function nothing(this: void): void {}
+
+function accountsOf(this: void, node: PlaneNode): PlaneAccount[] {
+  loadAll();
+  return node.accounts;
+}
+
+function save(this: void, accounts: readonly PlaneAccount[]): void {
+  for (const account of accounts) saveAccount(account);
+}
+
+function forgetDeparted(this: void, node: PlaneNode): void {
+  const deleted = deleteDeparted(node);
+  if (deleted.length > 0) announce(node, deleted);
+}
+
 /** The other shards are asked at once, because each reply changes only what belongs to its shard. */
-function emergencyChanged(node: PlaneNode): void {
-  let known = false;
+function emergencyChanged(this: void, node: PlaneNode): void {
   for (const other of worker.nodes) {
-    if (other !== node && other.emergency === node.emergency) known = true;
     if (other.emergency !== node.emergency) {
       other.lastContact = 0;
-      syncSoon(other);
+      syncSoon(running.sync, other);
     }
   }
-  if (!known) running.sync.logWarning(emergencyNotice(node.emergency));
+  if (isEmergencyNews(node)) running.sync.logWarning(emergencyNotice(node.emergency));
 }
 
 const WARNED_SECONDS = 24 * 60 * 60;
@@ -176,8 +162,8 @@ function warnOfVersions(node: PlaneNode): void {
   running.sync.logWarning(versionWarning(running.sync.plane, options.configVersion, node.configVersion));
 }
 
-function fail(node: PlaneNode, reply: ServiceReply, started: number, now: number): void {
-  failSync(node, { timedOut: reply.timedOut, started, now, random: luaMath.random() });
+function fail(node: PlaneNode, reply: ServiceReply, times: CallTimes): void {
+  syncFailed(running.sync, node, reply.timedOut, times);
   writeNode(node);
   announce(node, []);
   node.failuresSeen = node.failures;
@@ -187,5 +173,4 @@ function fail(node: PlaneNode, reply: ServiceReply, started: number, now: number
     running.sync.logWarning(`tollgate: no reply from the service: ${reply.status > 0 ? reply.body : reply.problem}`);
   }
   node.rejected = rejected;
-  wakeDecided(node);
 }
