@@ -20,6 +20,7 @@ DASHBOARD_SOURCES := $(shell find dashboard)
 LUA := dist/.built/lua
 JS := dist/.built/js
 DASHBOARD := dist/.built/dashboard
+LIBRARY := dist/.built/library
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -59,8 +60,8 @@ test-deploy-files: build ## The part of test-deploy that runs nothing: stale fil
 deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, Terraform providers, linters. Takes long, once
 	@deploy/test/ensure-go-tool.sh
 
-sbom: $(INSTALLED) ## Write the CycloneDX SBOM of the npm package to .cache/sbom.cdx.json
-	@build/sbom.sh .cache/sbom.cdx.json
+sbom: $(INSTALLED) ## Write the CycloneDX SBOMs of the npm packages to .cache/sbom.cdx.json and .cache/sbom-limiter.cdx.json
+	@build/sbom.sh .cache/sbom.cdx.json .cache/sbom-limiter.cdx.json
 
 release: build ## Commit VERSION=1.2.3, run all checks on a clean clone of that commit, then tag it; nothing is published
 	@deploy/test/ensure-tools.sh helm
@@ -101,7 +102,7 @@ soak-envoy: build ## Run Envoy with a checked build of its module under random r
 	@build/ensure-tools.sh
 	@node_modules/.bin/tsx soak/envoy.ts
 
-build: $(LUA) $(JS) $(DASHBOARD) ## Build what changed: Lua bundles, JavaScript and the dashboard in dist/
+build: $(LUA) $(JS) $(LIBRARY) $(DASHBOARD) ## Build what changed: Lua bundles, JavaScript, the library package and the dashboard in dist/
 
 tools: $(INSTALLED)
 	@build/ensure-tools.sh
@@ -118,6 +119,11 @@ $(LUA): $(INSTALLED) $(LUA).d
 $(JS): $(INSTALLED) $(JS_SOURCES)
 	@mkdir -p $(@D) && touch $@.started
 	@npm run --silent build:js
+	@mv $@.started $@
+
+$(LIBRARY): $(LUA) $(JS) package.json $(wildcard build/library/*)
+	@touch $@.started
+	@npm run --silent build:library
 	@mv $@.started $@
 
 $(DASHBOARD): $(INSTALLED) $(DASHBOARD_SOURCES) $(DASHBOARD).d

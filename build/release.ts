@@ -17,8 +17,9 @@ function releaseFiles(tag: string): void {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(`${folder}/chart`, { recursive: true });
   writeFileSync(`${folder}/notes.md`, `${notesOf(readFileSync(fromRoot("CHANGELOG.md"), "utf8"), tag.slice(1))}\n`);
-  run("build/sbom.sh", `${folder}/sbom.cdx.json`);
+  run("build/sbom.sh", `${folder}/sbom.cdx.json`, `${folder}/sbom-limiter.cdx.json`);
   run("npm", "pack", "--pack-destination", folder);
+  run("npm", "pack", "./dist/library", "--pack-destination", folder);
   run(".cache/deploy/helm/bin/helm", "package", CHART, "--destination", `${folder}/chart`);
   for (const machine of ["amd64", "arm64"]) {
     run("build/envoy-module.sh", machine);

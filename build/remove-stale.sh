@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-find dist -path dist/lua -prune -o -path dist/dashboard -prune -o \( -name '*.js' -o -name '*.d.ts' \) -print | while read -r file; do
+find dist -path dist/lua -prune -o -path dist/dashboard -prune -o -path dist/library -prune -o \( -name '*.js' -o -name '*.d.ts' \) -print | while read -r file; do
   source="src/${file#dist/}"
   source="${source%.js}"
   source="${source%.d.ts}.ts"

@@ -83,7 +83,7 @@ To undo: git reset --hard ${commit.slice(0, 7)}~1`);
 
 /** What remains of the checklist. */
 export const nextSteps = (version: string) => `
-[ ] git push origin HEAD v${version}     starts the workflow: npm package, images, chart, SBOM, signatures, release notes
+[ ] git push origin HEAD v${version}     starts the workflow: npm packages, images, chart, SBOM, signatures, release notes
 [ ] deploy to staging                    helm upgrade tollgate oci://ghcr.io/tollgate/charts/tollgate --version ${version} --namespace staging --atomic
 [ ] smoke tests in staging               helm test tollgate --namespace staging
 [ ] deploy to production                 the same with --namespace production

@@ -1,9 +1,10 @@
-/** The release process: changelog, version, tag, SBOM and workflows. */
+/** The release process: changelog, version, tag, SBOMs and workflows. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { libraryLock } from "../../build/library/lock.js";
 import { fromRoot } from "../../build/paths.js";
 import { notesOf, promote, requireNext } from "../../build/release/changelog.js";
 import { neutral } from "../../build/release/clean-clone.js";
@@ -128,20 +129,27 @@ describe("make release", () => {
   });
 });
 
-describe("the SBOM", () => {
-  it("lists exactly the packages of the lock file that the npm package needs", () => {
-    const file = join(mkdtempSync(join(tmpdir(), "tollgate-sbom-")), "sbom.json");
-    const { status, output } = tool(fromRoot("build/sbom.sh"), [file]);
+describe("the SBOMs", () => {
+  interface Lock {
+    version: string;
+    packages: Record<string, { version: string; dev?: boolean; devOptional?: boolean }>;
+  }
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-sbom-"));
+  beforeAll(() => {
+    const { status, output } = tool(fromRoot("build/sbom.sh"), [join(folder, "tollgate"), join(folder, "limiter")]);
     expect(status, output).toBe(0);
-    const sbom = JSON.parse(readFileSync(file, "utf8")) as {
+  });
+
+  it.each([
+    ["tollgate", (): Lock => JSON.parse(readFileSync(fromRoot("package-lock.json"), "utf8"))],
+    ["limiter", (): Lock => libraryLock()],
+  ])("of %s lists exactly the packages of the lock file that it needs", (name, lockOf) => {
+    const sbom = JSON.parse(readFileSync(join(folder, name), "utf8")) as {
       bomFormat: string;
       components: { purl: string }[];
       metadata: { component: { version: string } };
     };
-    const lock = JSON.parse(readFileSync(fromRoot("package-lock.json"), "utf8")) as {
-      version: string;
-      packages: Record<string, { version: string; dev?: boolean; devOptional?: boolean }>;
-    };
+    const lock = lockOf();
     const needed = Object.entries(lock.packages)
       .filter(([path, { dev, devOptional }]) => path !== "" && dev !== true && devOptional !== true)
       .map(([path, { version }]) => `pkg:npm/${path.split("node_modules/").at(-1)!.replace("@", "%40")}@${version}`);

@@ -13,7 +13,7 @@ import { type RedisServer, startRedis } from "../../support/redis-server.js";
 const run = promisify(execFile);
 
 const ENTRY = `
-import { createLimiter, limit } from ${JSON.stringify(fromRoot("dist/index.js"))};
+import { createLimiter, limit } from ${JSON.stringify(fromRoot("dist/library/esm/index.js"))};
 async function main() {
   // A limiter alone does not keep the process running.
   const running = setInterval(() => {}, 1000);
