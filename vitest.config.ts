@@ -13,7 +13,15 @@ class LongestFirst extends BaseSequencer {
 
 export default defineConfig({
   // The examples import the package by its name, as its users do.
-  resolve: { alias: { tollgate: new URL("./src/index.ts", import.meta.url).pathname } },
+  resolve: {
+    alias: [
+      { find: /^@tollgate\/limiter$/, replacement: new URL("./src/index.ts", import.meta.url).pathname },
+      {
+        find: /^@tollgate\/limiter\//,
+        replacement: new URL("./src/limiter/library/middleware/", import.meta.url).pathname,
+      },
+    ],
+  },
   test: {
     include: ["test/**/*.test.ts"],
     exclude: ["test/deploy/**", "test/monitoring/**"],

@@ -51,7 +51,7 @@ async function ourSide(store: string) {
     cluster: { capacity: PLENTY, rate: PLENTY },
   });
   const decide = () => {
-    const made = limiter.check("app", "GET", 0);
+    const made = limiter.check({ app: "app", method: "GET" });
     if (!(made instanceof Promise) && !made.allowed) throw new Error(`refused: ${made.code}`);
     return made;
   };

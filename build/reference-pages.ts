@@ -1,9 +1,11 @@
-/** Generates docs/reference/cli.md from the help of all commands and docs/reference/library.md from the types: `npx tsx build/reference-pages.ts`. */
+/** Generates docs/reference/cli.md from the help of all commands, docs/reference/library.md from the types, and the options of the library from the schema: `npx tsx build/reference-pages.ts`. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import ts from "typescript";
 import { exitCodes } from "../src/cli/command.js";
 import { commandGroups } from "../src/cli/command-list.js";
+import { entries, LIBRARY } from "./library/manifest.js";
+import { OPTION_SCHEMA, optionSchemaModule } from "./library/options.js";
 import { fromRoot } from "./paths.js";
 
 export async function cliPage(): Promise<string> {
@@ -31,27 +33,43 @@ ${sections.join("\n")}`;
 
 /** The exported names with their declarations. A change of a type changes the page, and the test of it fails. */
 export function libraryPage(): string {
-  const entry = fromRoot("src/index.ts");
+  const paths = Object.entries(entries).map(([name, module]) => [name, fromRoot(`src/${module}.ts`)] as const);
   const { config } = ts.readConfigFile(fromRoot("tsconfig.json"), ts.sys.readFile);
-  const { options } = ts.parseJsonConfigFileContent({ ...config, include: [], files: [entry] }, ts.sys, fromRoot(""));
+  const { options } = ts.parseJsonConfigFileContent(
+    { ...config, include: [], files: paths.map(([, path]) => path) },
+    ts.sys,
+    fromRoot(""),
+  );
   delete options.tsBuildInfoFile;
-  const program = ts.createProgram([entry], { ...options, incremental: false });
+  const program = ts.createProgram(
+    paths.map(([, path]) => path),
+    { ...options, incremental: false },
+  );
   const checker = program.getTypeChecker();
-  const source = program.getSourceFile(entry)!;
-  const exported = checker.getExportsOfModule(checker.getSymbolAtLocation(source)!);
-  const sections = exported
-    .map((symbol) => section(symbol.name, followed(symbol, checker), checker))
-    .sort((a, b) => a.name.localeCompare(b.name));
-  const kinds = ["functions and values", "types"] as const;
-  const parts = kinds.map((kind) => {
-    const own = sections.filter((each) => each.kind === kind);
-    const title = kind === "types" ? "Types" : "Functions and values";
-    return `## ${title}\n\n${own.map(({ name, text }) => `### ${name}\n\n${text}\n`).join("\n")}`;
+  const sectionsOf = (path: string): Section[] =>
+    checker
+      .getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(path)!)!)
+      .map((symbol) => section(symbol.name, followed(symbol, checker), checker))
+      .sort((a, b) => a.name.localeCompare(b.name));
+  const chapter = (title: string, sections: Section[]) =>
+    `## ${title}\n\n${sections.map(({ name, text }) => `### ${name}\n\n${text}\n`).join("\n")}`;
+  const parts = paths.flatMap(([entry, path]) => {
+    const sections = sectionsOf(path);
+    const values = sections.filter(({ kind }) => kind === "functions and values");
+    if (entry !== "index") return [chapter(`${LIBRARY}/${entry}`, values)];
+    return [
+      chapter("Functions and values", values),
+      chapter(
+        "Types",
+        sections.filter(({ kind }) => kind === "types"),
+      ),
+    ];
   });
   return `# Library API
 
-Everything that \`import … from "tollgate"\` offers. Generated from the types by \`npx tsx build/reference-pages.ts\`; \`make check\` compares them, so no
-declaration changes unnoticed. [The guide](../guides/library.md) shows how to use it.
+Everything that \`import … from "${LIBRARY}"\` offers, and \`import … from "tollgate"\` as well. Generated from the types by
+\`npx tsx build/reference-pages.ts\`; \`make check\` compares them, so no declaration changes unnoticed. [The guide](../guides/library.md) shows
+how to use it.
 
 ${parts.join("\n")}`;
 }
@@ -134,7 +152,11 @@ function dedented(text: string): string {
 }
 
 async function main(check: boolean): Promise<number> {
-  const pages = { "docs/reference/cli.md": await cliPage(), "docs/reference/library.md": libraryPage() };
+  const pages = {
+    "docs/reference/cli.md": await cliPage(),
+    "docs/reference/library.md": libraryPage(),
+    [OPTION_SCHEMA]: optionSchemaModule(),
+  };
   mkdirSync(fromRoot("docs/reference"), { recursive: true });
   const outdated = Object.entries(pages).filter(
     ([path, text]) => !existsSync(fromRoot(path)) || readFileSync(fromRoot(path), "utf8") !== text,

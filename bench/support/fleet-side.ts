@@ -1,5 +1,6 @@
 /** A process with several nodes (limiters) on one Redis, which sends itself requests at a given rate: the child of `fleet.ts`. */
-import { type AppOptions, createLimiter, type LibraryLimiter } from "../../src/limiter/library/library.js";
+import { createLimiter, type LibraryLimiter } from "../../src/limiter/library/library.js";
+import type { AppOptions } from "../../src/limiter/library/library-options.js";
 import { addLatency, type Latencies, newLatencies } from "./latencies.js";
 import { pace } from "./pace.js";
 

@@ -1,7 +1,7 @@
 /** Many nodes on one real Redis, in up to two processes, and what a request costs them. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import type { AppOptions } from "../../src/limiter/library/library.js";
+import type { AppOptions } from "../../src/limiter/library/library-options.js";
 import { startRedis } from "../../test/support/redis-server.js";
 import { pause } from "../../test/support/wait-for.js";
 import { cpuNs } from "./cpu-time.js";

@@ -7,7 +7,21 @@ export const LIBRARY = "@tollgate/limiter";
 /** What users may import, and the module of each, relative to `src`. */
 export const entries = {
   index: "index",
+  express: "limiter/library/middleware/express",
+  fastify: "limiter/library/middleware/fastify",
+  hono: "limiter/library/middleware/hono",
+  koa: "limiter/library/middleware/koa",
 } as const;
+
+/** Of the types that users of a framework have anyway. */
+const FRAMEWORKS = {
+  "@types/express": ">=4",
+  "@types/koa": ">=2",
+  express: ">=4",
+  fastify: ">=4",
+  hono: ">=4",
+  koa: ">=2",
+};
 
 /** @param folder of the bundles, relative to the package.json */
 export function exportsIn(folder: string) {
@@ -62,5 +76,7 @@ export function libraryManifest() {
     types: "./cjs/types/index.d.ts",
     exports: exportsIn("."),
     dependencies: { ioredis: own.dependencies.ioredis },
+    peerDependencies: FRAMEWORKS,
+    peerDependenciesMeta: Object.fromEntries(Object.keys(FRAMEWORKS).map((name) => [name, { optional: true }])),
   };
 }

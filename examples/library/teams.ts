@@ -1,6 +1,6 @@
 /** The teams of the examples and their limits. A real server reads both from its database. */
 import { createHash } from "node:crypto";
-import { createLimiter } from "tollgate";
+import { createLimiter } from "@tollgate/limiter";
 
 /** Each team has its own bucket. A team that is not listed is refused, because there is no app "default" that it could share. */
 export const limiter = await createLimiter({

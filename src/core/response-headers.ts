@@ -182,6 +182,8 @@ function rateLimitText(texts: HeaderTexts, remaining: string, reset: number): st
 /** A decision with the rate of the app, and with its other limits if there are any. */
 export interface LimitedDecision extends ClientDecision {
   rate: number;
+  /** What `limit` counts, if it is not tokens. */
+  unit?: string | undefined;
   limits?: readonly LimitView[] | undefined;
 }
 

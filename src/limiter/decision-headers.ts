@@ -81,7 +81,7 @@ export function decisionHeaders(options: HeaderOptions) {
   return (decision: LimitedDecision): Record<string, string> => {
     const { app, limit, remaining, rate, limits } = decision;
     const headers: Record<string, string> = {};
-    if (!isOf(texts, app, limit, rate)) texts = textsOfApp(app, limit, rate, TOKENS);
+    if (!isOf(texts, app, limit, rate)) texts = textsOfApp(app, limit, rate, decision.unit ?? TOKENS);
     if (limits === undefined || limits.length === 0) {
       write(headers, decision, texts, resetSeconds(limit, remaining, rate));
       return headers;

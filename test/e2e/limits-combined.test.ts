@@ -82,7 +82,6 @@ limits: [{ name: logins, key: [user], rate: 5/min, on_store_failure: closed }]
     endings.push(() => limiter.close());
     library.push(limiter);
   }
-  const none = { headerCount: () => 0, header: () => "" };
   /** 503 costs nothing and is repeated: on a busy machine the store can seem slow. */
   async function status(node: number, user: string): Promise<number> {
     for (;;) {
@@ -92,8 +91,7 @@ limits: [{ name: logins, key: [user], rate: 5/min, on_store_failure: closed }]
         await body.dump();
         if (statusCode !== 503) return statusCode;
       } else {
-        const attributes = { app: "shop", user, method: "POST", host: "", path: "/", address: "192.0.2.1", ...none };
-        const { allowed, code } = await limiter.check("shop", "POST", 0, attributes);
+        const { allowed, code } = await limiter.check({ app: "shop", user, method: "POST", ip: "192.0.2.1" });
         if (code !== "store_unavailable") return allowed ? 200 : 429;
       }
     }

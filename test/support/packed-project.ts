@@ -35,11 +35,11 @@ export function createProject() {
       writeFileSync(join(folder, file), text);
     },
 
-    /** Compiles a file of the project in strict mode and writes its JavaScript next to it. Fails with what the compiler prints. */
-    compile(file: string, ...options: string[]): void {
+    /** Compiles files of the project in strict mode and writes their JavaScript next to them. Fails with what the compiler prints. */
+    compile(...args: string[]): void {
       const strict = ["--strict", "--exactOptionalPropertyTypes", "--target", "es2022", "--types", "node"];
       try {
-        run(TSC, ...strict, "--typeRoots", fromRoot("node_modules/@types"), ...options, file);
+        run(TSC, ...strict, "--typeRoots", fromRoot("node_modules/@types"), ...args);
       } catch (error) {
         throw new Error(String((error as { stdout?: string }).stdout));
       }

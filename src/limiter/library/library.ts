@@ -2,7 +2,7 @@
 
 import { hostname } from "node:os";
 import type { AppLimits } from "../../core/app-limits.js";
-import { costProfiles, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { costProfiles } from "../../core/cost.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { createLock } from "../../quota/lock.js";
 import { type ClusterLimits, createQuota, defaultShards } from "../../quota/quota.js";
@@ -11,8 +11,11 @@ import { createShareRounds } from "../../quota/share-rounds.js";
 import { systemClock } from "../../shared/clock.js";
 import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
-import { createLimiter as createNodeLimiter, type Limiter } from "../limiter.js";
+import { createLimiter as createNodeLimiter, type Decision, type Limiter } from "../limiter.js";
 import { compileLimits } from "../limits/limit-options.js";
+import type { LimitsOutcome } from "../limits/limits-alone.js";
+import { createBuckets } from "./buckets.js";
+import { attributesOf, type CheckedRequest, contentLengthOf } from "./checked-request.js";
 import {
   type AppOptions,
   type ClusterOptions,
@@ -20,32 +23,56 @@ import {
   checkOptions,
   type Limits,
 } from "./library-options.js";
-
-export type { AppOptions, CreateLimiterOptions, Limits };
+import { isObject } from "./option-checks.js";
+import { appDefaults, clusterDefaults, commonDefaults, leaseDefaults, limitDefaults } from "./option-schema.js";
+import { decisionOf, type Result, resultOf } from "./results.js";
 
 const NODE_TTL_MS = 5_000;
 /** Without a service, the library checks for emergencies itself. */
 const TICK_MS = 500;
 
 function limitsOf(id: string, limits: AppOptions): AppLimits {
-  const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard", failOpenTokens } = limits;
-  return {
-    id,
-    guaranteed,
-    burst,
-    priority,
-    borrow: limits.borrow ?? false,
-    profile: typeof profile === "string" ? costProfiles[profile] : profile,
-    onStoreFailure: limits.onStoreFailure ?? "open",
-    ...(failOpenTokens === undefined ? {} : { failOpenTokens }),
-    dryRun: limits.dryRun ?? false,
-  };
+  const { profile = "standard", burst = limits.guaranteed * 2, ...others } = limits;
+  const prices = typeof profile === "string" ? costProfiles[profile] : profile;
+  return { ...appDefaults, ...definedOf(others), id, burst, profile: prices };
 }
 
-/** A limiter that is reconfigured with the library's options. Bodies of unknown length are charged at their end. */
-export interface LibraryLimiter extends Omit<Limiter, "reconfigure" | "meter"> {
-  /** Applies new limits. `apps` replaces all apps; other omitted options stay. Throws and changes nothing if invalid. */
+type Deciding = Result | Promise<Result>;
+
+/** Bodies of unknown length are charged at their end. */
+export interface LibraryLimiter {
+  /**
+   * Takes the tokens of a request: of its app and of all limits that match, or of none. Returns a promise only if the request
+   * has to wait for the store.
+   */
+  check(request: CheckedRequest): Deciding;
+  /**
+   * Takes tokens of one of `buckets`: `consume("emails")` of its only bucket, `consume("emails:anna")` of the bucket of "anna".
+   * Throws if the name is unknown.
+   */
+  consume(key: string, tokens?: number): Deciding;
+  /** An admitted exchange has ended: charges or refunds the difference between its price and the estimate. */
+  settle(result: Decision, requestBytes: number, responseBytes: number): void;
+  /** Takes tokens of an app without a price; 0 takes nothing and returns the current state. */
+  take(app: string, tokens: number): Deciding;
+  /** Returns tokens of `take`, at most as many as this process has spent. */
+  giveBack(app: string, tokens: number): void;
+  /** The state of an app in the store, as a decision about one token; nothing is taken. */
+  look(app: string): Promise<Result>;
+  /** The limits that a request matches, by their state in the store; nothing is taken. */
+  lookAtLimits(request: CheckedRequest): Promise<LimitsOutcome>;
+  /** Returns tokens of the limits that a request matches. False if the store does not reply. */
+  refundLimits(request: CheckedRequest, tokens: number): Promise<boolean>;
+  /** The limits of a configured app. */
+  limitsOf: Limiter["limitsOf"];
+  balances: Limiter["balances"];
+  stats: Limiter["stats"];
+  /** Starts or ends an emergency before the next sync reports it. */
+  setEmergency: Limiter["setEmergency"];
+  /** Applies new limits. `apps`, `limits` and `buckets` replace all of them; what is omitted stays. Throws and changes nothing if invalid. */
   reconfigure(limits: Limits & { cluster?: Pick<ClusterOptions, "capacity" | "rate"> | undefined }): void;
+  /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
+  close(): Promise<void>;
 }
 
 /**
@@ -69,6 +96,8 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     }
   }
   const limiter = createNodeLimiter({ node, observer, target: quota, ...optionsOf(limits) });
+  const buckets = createBuckets(limiter.limits, bucketOptions(limits));
+  let usage = usageOf(limits);
   const shares = quota.shards.length === 1 ? undefined : startShareRounds();
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
@@ -92,29 +121,72 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     });
   }
 
+  /** The limits of a request without an app. */
+  function checkAlone(request: CheckedRequest): Deciding {
+    const startedMs = performance.now();
+    const { method = "GET" } = request;
+    const made = limiter.checkLimits(attributesOf(request), 1);
+    const decided = (outcome: LimitsOutcome, waited: boolean): Result => {
+      const decision = decisionOf(outcome, method, waited);
+      observer?.decided?.(decision, performance.now() - startedMs, waited);
+      return resultOf(decision);
+    };
+    return made instanceof Promise ? made.then((outcome) => decided(outcome, true)) : decided(made, false);
+  }
+
   return {
-    ...limiter,
+    check(request) {
+      if (!isObject(request)) throw new TypeError(OLD_CHECK);
+      if (!usage.apps) return checkAlone(request);
+      const { app = "", method = "GET" } = request;
+      const attributes = usage.limits || request.profile !== undefined ? attributesOf(request) : undefined;
+      return resultsOf(limiter.check(app, method, contentLengthOf(request), attributes));
+    },
+    consume: (key, tokens = 1) => resultsOf(buckets.consume(key, tokens)),
+    settle: (result, requestBytes, responseBytes) => limiter.settle(result, requestBytes, responseBytes),
+    take: (app, tokens) => resultsOf(limiter.take(app, tokens)),
+    giveBack: limiter.giveBack,
+    look: async (app) => resultOf(await limiter.look(app)),
+    lookAtLimits: (request) => limiter.lookAtLimits(attributesOf(request)),
+    refundLimits: (request, tokens) => limiter.refundLimits(attributesOf(request), tokens),
+    limitsOf: limiter.limitsOf,
+    balances: limiter.balances,
+    stats: limiter.stats,
+    setEmergency: limiter.setEmergency,
     reconfigure(changed) {
       const cluster = { ...limits.cluster, ...definedOf(changed.cluster ?? {}) };
       const next = { ...limits, ...definedOf(changed), cluster };
       const changedOptions = optionsOf(next);
       limits = next;
+      usage = usageOf(next);
       quota.reconfigure(clusterLimits(next, store));
       limiter.reconfigure({ target: quota, ...changedOptions });
+      buckets.reconfigure(bucketOptions(next));
     },
     async close() {
       clearInterval(ticking);
+      buckets.close();
       await Promise.all([limiter.close(), shares?.close()]);
       if (typeof place === "string") await store.close();
     },
   };
 }
 
-const allLimits = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
+const OLD_CHECK =
+  'check takes an object: instead of check("red", "GET", 0) write check({ app: "red", method: "GET", contentLength: 0 })';
+
+const resultsOf = (made: Decision | Promise<Decision>): Deciding =>
+  made instanceof Promise ? made.then(resultOf) : resultOf(made);
+
+/** What requests may have: an app that pays, and other limits. */
+const usageOf = ({ apps, limits = [] }: Limits) => ({ apps: apps !== undefined, limits: limits.length > 0 });
+
+const bucketOptions = ({ buckets = {}, maxValues = commonDefaults.maxValues }: Limits) => ({ buckets, maxValues });
+
+const allLimits = ({ apps = {} }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
 
 function clusterLimits({ cluster = {} }: CreateLimiterOptions, { kind }: Store): ClusterLimits {
-  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000, shards = defaultShards(kind) } = cluster;
-  return { id, capacity, rate, shards, nodeTtlMs: NODE_TTL_MS };
+  return { shards: defaultShards(kind), ...clusterDefaults, ...definedOf(cluster), nodeTtlMs: NODE_TTL_MS };
 }
 
 type Defined<T> = { [Name in keyof T]: Exclude<T[Name], undefined> };
@@ -125,25 +197,17 @@ function definedOf<T extends object>(options: T): Defined<T> {
 }
 
 /** Throws for invalid options. */
-function optionsOf(limits: CreateLimiterOptions) {
-  checkOptions(limits);
-  const { lease, timeoutMs, failOpenTokens, maxValues } = limits;
-  const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
-  const rules = compileLimits(limits.limits ?? []);
+function optionsOf(options: CreateLimiterOptions) {
+  checkOptions(options);
+  const { apps = {}, lease, failOpenTokens, limits = [] } = options;
+  const { timeoutMs, maxValues } = { ...commonDefaults, ...definedOf(options) };
   return {
-    apps: allLimits(limits),
-    unknownApps,
-    lease: definedOf(lease ?? {}),
+    apps: allLimits(options),
+    unknownApps: Object.hasOwn(apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const),
+    lease: { ...leaseDefaults, ...definedOf(lease ?? {}) },
     timeoutMs,
     failOpenTokens,
-    limits: rules,
+    limits: compileLimits(limits.map((limit) => ({ ...limitDefaults, ...definedOf(limit) }))),
     maxValues,
   };
-}
-
-/** The declared length of a body, as `check` takes it. */
-export function declaredLength(contentLength: string | undefined, transferEncoding: string | undefined): number {
-  if (transferEncoding !== undefined) return UNKNOWN_LENGTH;
-  if (contentLength === undefined) return 0;
-  return /^[0-9]+$/.test(contentLength) ? Number(contentLength) : Number.NaN;
 }

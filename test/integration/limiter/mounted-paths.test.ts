@@ -3,8 +3,11 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import fastify from "fastify";
+import Koa from "koa";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { createLimiter, type LibraryLimiter, limit, limitPlugin } from "../../../src/index.js";
+import { createLimiter, type LibraryLimiter, limit } from "../../../src/index.js";
+import { limitPlugin } from "../../../src/limiter/library/middleware/fastify.js";
+import { limit as koaLimit } from "../../../src/limiter/library/middleware/koa.js";
 import { sendRaw } from "../../support/raw-requests.js";
 
 let limiter: LibraryLimiter;
@@ -104,6 +107,31 @@ describe("a limit with match.path: /api/login applies", () => {
       403, 403, 403, 200,
     ]);
   });
+});
+
+it("a limit with match.path: /api/login applies in Koa below a mount, and to a path that Fastify rewrites", async () => {
+  const koa = new Koa();
+  koa.use((context, next) => {
+    context.url = context.url.replace(/^\/api(?=\/)/, "");
+    return next();
+  });
+  koa.use(koaLimit({ limiter, app }));
+  koa.use((context) => {
+    context.body = "ok";
+  });
+  expect(await statuses(await listen(koa.callback()), ["/api/login", "/api/other", "/internal/x"])).toEqual([
+    403, 200, 403,
+  ]);
+
+  const server = fastify({
+    rewriteUrl: ({ url = "/" }) => url.replace("/v1/", "/internal/").replace("/api/login", "/sign-in"),
+  });
+  await server.register(limitPlugin, { limiter, app });
+  server.get("/*", async () => "ok");
+  await server.listen({ port: 0, host: "127.0.0.1" });
+  closing.push(() => server.close());
+  const { port } = server.server.address() as AddressInfo;
+  expect(await statuses(port, ["/v1/x", "/api/login", "/v2/x"])).toEqual([403, 403, 200]);
 });
 
 it("a path that a middleware rewrites is limited as received and as rewritten", async () => {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { ALL_HEADERS } from "../../../src/core/response-headers.js";
-import { rateLimitHeaders } from "../../../src/limiter/library/middleware.js";
+import { rateLimitHeaders } from "../../../src/limiter/library/results.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import type { Arrival } from "../../../src/planes/node/http/request-admission.js";
 import { createRateLimitAdmission } from "../../../src/planes/node/http/request-admission.js";
