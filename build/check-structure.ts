@@ -34,7 +34,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>>[] = [
   { render: [] },
   { "config/live": [] },
   { config: ["options", "sections"] },
-  { "limiter/descriptors": [], "limiter/library": [] },
+  { "limiter/descriptors": [], "limiter/library": ["middleware"] },
   { limiter: ["limits"] },
   { quota: [], slots: [] },
   { store: ["embedded", "ipc", "redis"] },

@@ -50,7 +50,7 @@ export const appDefaults = { priority: 2, borrow: false, dryRun: false, onStoreF
 export interface LimitOptions {
   /** Name in responses, metrics and commands. */
   name: string;
-  /** What has its own bucket: any of `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME`. Requests without the header share one bucket. Empty: one bucket for all requests. */
+  /** What has its own bucket: any combination of app, user, ip, method, host, route, path or header:NAME. Requests without the header share one bucket. Empty: one bucket for all requests. */
   key?: string[] | undefined;
   /** The requests that the limit applies to. Empty lists match everything. */
   match?:
