@@ -1,6 +1,6 @@
 /** TLS options of connections to servers. New connections use the current contents of the files. */
 import type { ConnectionOptions } from "node:tls";
-import { type OpenTlsOptions, openTlsFiles, type TlsFiles } from "./tls-files.js";
+import { type OpenTlsOptions, openTlsFiles, type TlsFiles, type TlsPaths } from "./tls-files.js";
 
 /** Read at each new connection, for example by `Object.assign`. */
 export function followingOptions(files: TlsFiles, name: string | undefined): ConnectionOptions {
