@@ -96,7 +96,7 @@ export function useLive(view: string, ended: () => void): Live {
       setLive((before) => ({
         ...before,
         points: before.points.length > points.length ? before.points : points,
-        // After a lost connection, too.
+        // The same after a lost connection.
         traffic: before.traffic.length > traffic.length ? before.traffic : traffic,
         at: Date.now(),
         connection: "live",

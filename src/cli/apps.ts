@@ -116,7 +116,7 @@ export function appCells({ app_id, dry_run, l2_tokens, burst, debt, last_refusal
   };
 }
 
-/** The code, by which limit if it was not that of the app, and whether a dry run admitted the request. */
+/** The code, the limit that refused unless it was the app's own, and whether a dry run admitted the request. */
 export function reasonText({ code, limit_name, dry_run }: Pick<Refusal, "code" | "limit_name" | "dry_run">): string {
   const by = limit_name === undefined ? "" : ` by ${limit_name}`;
   return dry_run ? `would refuse: ${code}${by}` : `${code}${by}`;

@@ -80,7 +80,7 @@ export const command: Command = {
   },
 };
 
-/** Its files must not replace those of the CA or the service. */
+/** A plane must not have a name whose files would replace the files of the CA or the service. */
 function checkPlane(name: string): void {
   if (!isIdentifier(name)) throw new UsageError(`--plane: ${quoted(name)} must be 1 to 128 of A–Z a–z 0–9 . _ : -`);
   if (["ca", "service"].includes(name) || name.endsWith("-key")) {

@@ -8,7 +8,7 @@ const help = `Usage: tollgate cluster [status]
        tollgate cluster refill
 
 Shows L1, the bucket that all apps share: its level, the tokens that nodes hold, its reserve for the apps' own rates, and the
-overdraft of apps that it did not pay. \`refill\` fills it and counts anew what nodes hold. Apps and their debts do not change.
+overdraft of apps that it did not pay. \`refill\` fills it and recounts what nodes hold. Apps and their debts do not change.
 
 Examples:
   tollgate cluster

@@ -15,7 +15,7 @@ const help = `Usage: tollgate health [live|serving|ready|deep] [--strict]
 
 live, serving and ready need no token. Exit code 5 if the service does not serve, is not ready or unhealthy.
 
-  --strict  exit code 5 also if it is degraded
+  --strict  also use exit code 5 if it is degraded
 
 Examples:
   tollgate health

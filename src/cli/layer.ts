@@ -17,7 +17,7 @@ The layer in the store overrides the configuration files of all services of the 
 together with the file before it is written; an invalid one is rejected. Neither get nor export shows secrets.
 
   get           the layer in the store
-  export        the layer in force on this service, also if the store was emptied: a backup that put accepts
+  export        the layer in force on this service, even if the store was emptied; a backup that put accepts
   restore       writes the layer in force, secrets included, back to a store that was emptied
   put FILE      a YAML or JSON file with options; - reads stdin. Replaces the whole layer
   --revision N  write only if the layer still has this revision, as shown by get

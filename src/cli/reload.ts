@@ -14,8 +14,8 @@ rejected with a list of its problems, and the current one stays in force. So doe
 limits, because it may be truncated, and the loss of the layer in a store that was emptied, unless you confirm it.
 
   --source   what to read (default: all)
-  --force    apply also if some changed options need a restart, or if nothing has changed
-  --confirm  apply also if most apps, routes or limits are removed, or if the store has lost the layer
+  --force    apply even if some changed options need a restart, or if nothing has changed
+  --confirm  apply even if most apps, routes or limits are removed, or if the store has lost the layer
 
 Examples:
   tollgate reload

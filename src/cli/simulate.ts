@@ -142,7 +142,7 @@ async function* allLines(files: string[], progress: Progress): AsyncGenerator<st
     try {
       yield* linesOf({ name, stdin: process.stdin, onBytes: (count) => progress.bytes(count) });
     } catch (error) {
-      // Only errors of reading; those of the replay are thrown elsewhere.
+      // Only read errors: the replay throws its own elsewhere.
       throw new Failure(
         `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
         EXIT_REFUSED,

@@ -58,8 +58,8 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
   const maxBytesOf = ({ isPublic }: HttpRoute) => (isPublic === true ? maxPublicBytes : maxBodyBytes());
 
   /**
-   * The route to call and who calls it, or the reply if it must not be called. `isStranger`: the caller has shown no credentials, or
-   * those of nobody.
+   * The route to call and who calls it, or the reply if it must not be called. `isStranger`: the caller sent no credentials, or
+   * unknown ones.
    */
   function callOf(request: HttpRequest): { found: Found; isStranger: boolean } {
     const { method, url = "", headers, peer } = request;

@@ -18,7 +18,7 @@ function failed(task: BackgroundTask, error: unknown): void {
   try {
     handler?.(task, error);
   } catch {
-    // The log cannot be written, either. There is nothing left that could be told.
+    // The log cannot be written either, so the error is lost.
   }
 }
 

@@ -168,7 +168,7 @@ function isBetter(a: Idle, b: Idle): boolean {
   return more > 0 || (more === 0 && a.sinceMs < b.sinceMs);
 }
 
-/** A map of which a random part can be looked at. */
+/** A map that returns random samples of its keys. */
 class SampledMap<K, V> {
   private readonly entries = new Map<K, { value: V; at: number }>();
   private readonly keys: K[] = [];

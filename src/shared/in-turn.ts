@@ -1,4 +1,4 @@
-/** Handles the requests of a connection one after the other, also those of a client that does not wait for replies. */
+/** Handles the requests of a connection one after the other, even if the client does not wait for replies. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 

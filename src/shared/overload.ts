@@ -134,7 +134,7 @@ function residentMb(): number | undefined {
 const OLD_SPACE_FLAG = /--max[-_]old[-_]space[-_]size=(\d+)/g;
 const MEGABYTE = 1_048_576;
 
-/** `flags`: those of the command line and of NODE_OPTIONS. The first of these takes precedence, and the last of a list. */
+/** `flags`: the command line, then NODE_OPTIONS. The first text with the flag counts, and in it the last occurrence. */
 export function oldSpaceLimit(flags: readonly string[], total: number): number {
   for (const text of flags) {
     const megabytes = [...text.matchAll(OLD_SPACE_FLAG)].at(-1)?.[1];

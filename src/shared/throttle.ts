@@ -5,7 +5,7 @@ export interface ThrottleOptions {
   clock: Pick<Clock, "after">;
   /** How many of a kind are admitted per second. */
   perSecond(kind: string): number;
-  /** Called at the end of a second for each kind of which some were not admitted. */
+  /** Called at the end of a second for each kind with events that were not admitted. */
   suppressed(kind: string, count: number): void;
 }
 

@@ -140,7 +140,7 @@ export function createSuggestions(config: Config) {
     return { rate: grid.rates[at]!, burst: Math.max(grid.bursts[at]!, grid.declared) };
   };
 
-  /** The configuration with the lowest rates that refuse at most this share. Others do not limit, also not the cluster. */
+  /** The configuration with the lowest rates that refuse at most this share. Nothing else limits, not even the cluster. */
   function suggested(share: number): Config {
     const ownApps = Object.fromEntries(
       [...ofApps].map(([id, { grid }]) => {

@@ -60,9 +60,9 @@ function newTally(app: string, series: Series) {
     refused: 0,
     /** Admitted only because of dry run; included in `admitted`. */
     dryRunRefused: 0,
-    /** Refused by the limit of the app itself, also in a dry run. */
+    /** Refused by the limit of the app itself, including dry runs. */
     ownRefused: 0,
-    /** Refusals by code, including those of a dry run. */
+    /** Refusals by code, including dry runs. */
     codes: new Map<string, number>(),
     /** Milliseconds since 1970; undefined if nothing was refused. */
     firstRefused: undefined as number | undefined,
@@ -96,7 +96,7 @@ function countIn(window: Window, at: number, refused: number): void {
   if (window.current.refused > (window.worst?.refused ?? 0)) window.worst = window.current;
 }
 
-/** The requests that a limit applied to, and those that it refused, also in a dry run. */
+/** The requests that a limit applied to, and the ones that it refused, including dry runs. */
 export interface LimitTally {
   limit: string;
   requests: number;

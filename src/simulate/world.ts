@@ -202,7 +202,7 @@ export function attributesOf({ app, method, path = "", user = "", address = "" }
     method,
     host: "",
     path: path === "" ? "/" : path,
-    // Requests without an address count as those of one client.
+    // Requests without an address count as one client.
     address: address === "" || address === "-" ? "0.0.0.0" : address,
     headerCount: () => 0,
     header: () => "",

@@ -50,7 +50,7 @@ export class MessageType<T extends object> {
     for (const [given, inner] of Object.entries(value)) {
       const name = this.names.find((one) => one === given || camelCase(one) === given);
       if (name === undefined) throw new WrongField(path, `an object with ${this.names.join(", ")} only`);
-      // null stands for what is not there.
+      // null means that the field is missing.
       if (inner !== null) message[name] = this.fields[name].fromJson(inner, at === "" ? name : `${at}.${name}`);
     }
     return message;

@@ -65,7 +65,7 @@ export function outcomeOf(
 }
 
 /**
- * As envoyproxy/ratelimit: what was asked, and under `metadata` that of the rules within their limit. Besides, the code of a
+ * Like envoyproxy/ratelimit: the request, and under `metadata` the metadata of rules within their limit. Also the code of a
  * refusal. Undefined if there is neither.
  */
 function metadataOf(request: RateLimitRequest, metadata: DescriptorDecision["metadata"], code: string) {

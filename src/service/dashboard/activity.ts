@@ -21,7 +21,7 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
   let rates: BusyApp[] = [];
   let recent: (RefusalReport & { app: string })[] = [];
 
-  /** Adds what workers report. Each report has the apps that changed since the last one, whoever asked for it. */
+  /** Adds what workers report. A report has the apps that changed since the last report to anyone. */
   function absorb(reports: readonly ActivityReport[]): void {
     for (const { life, apps } of reports) {
       const known = lives.get(life) ?? new Map<string, Totals>();
@@ -59,7 +59,7 @@ export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusal
         .sort((one, other) => other.at - one.at)
         .slice(0, KEPT_REFUSALS);
       const now = totals();
-      // After a pause, as when nobody watched, the rates are means of that time.
+      // After a pause, for example while nobody watched, rates are means over the pause.
       const seconds = beforeAt === undefined ? Number.POSITIVE_INFINITY : Math.max((atMs - beforeAt) / 1000, 0.001);
       const rate = (to: number, from = 0) => Math.round((Math.max(to - from, 0) / seconds) * 1e3) / 1e3;
       rates = [...now].map(([app_id, { requests, refused, dryRunRefused }]) => {

@@ -53,7 +53,7 @@ export function createHistory({ context, activity, clock, reading, l1Tokens }: H
   }
 
   return {
-    /** `view`: that of an app gets the app's traffic as well. */
+    /** `view`: the view of an app also gets the traffic of the app. */
     list(view: string): History {
       const history = { points, interval_seconds: INTERVAL_MS / 1000 };
       return view.startsWith("app/") ? { ...history, traffic: apps.of(view.slice(4)) } : history;

@@ -36,7 +36,7 @@ export function newAppCounters(label: string) {
   };
 }
 
-/** The numbers of a refusal are those of the limit that refused, if it is not that of the app. @param at Unix time in milliseconds */
+/** The numbers of a refusal belong to the limit that refused: one of `limits`, or the app's own. @param at Unix time in milliseconds */
 export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): RefusalReport {
   const { code, limitName, retryAfterMs, source, allowed: dryRun, limits = [] } = decision;
   const refused = limitName === undefined ? undefined : limits.find(({ name }) => name === limitName);

@@ -29,7 +29,7 @@ export interface MetricSource {
 }
 
 export interface MetricDefinition<Labels extends readonly string[] = readonly string[]> extends MetricSource {
-  /** Untyped: a gauge whose name, fixed by an older contract, ends like that of a counter. */
+  /** Untyped: a gauge with the name of a counter, which an older contract has fixed. */
   type: "counter" | "gauge" | "histogram" | "untyped";
   labels: Labels;
   help: string;

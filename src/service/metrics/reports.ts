@@ -40,7 +40,7 @@ export interface PlaneReport {
   batch: number;
   /** Counters of apps since the last batch. `docs/API.md` documents the numbers. */
   apps: { app: string; numbers: Record<string, number[]> }[];
-  /** Some of the refusals since the last batch. Times are those of the data plane's clock, see `node.clock`. */
+  /** Some of the refusals since the last batch, with times on the data plane's clock, see `node.clock`. */
   refusals?: PlaneRefusal[];
 }
 

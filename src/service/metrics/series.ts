@@ -1,4 +1,4 @@
-/** Time series by metric and label values: those of a process, sums over processes, and the page for Prometheus. */
+/** Time series by metric and label values, of one process or summed over processes, and the page for Prometheus. */
 import { type MetricName, metricList, metrics } from "./catalog.js";
 import type { MetricDefinition } from "./metric-definition.js";
 

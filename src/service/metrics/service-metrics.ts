@@ -25,7 +25,7 @@ export interface ServiceMetricsOptions {
   apps(): readonly BucketLimits[];
   /** Whether the configuration has a limit of this name. */
   isLimit?(name: string): boolean;
-  /** As in the workers. */
+  /** The same as in the workers. */
   metrics(): MetricsOptions;
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;

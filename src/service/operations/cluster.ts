@@ -21,7 +21,7 @@ export function clusterEndpoints(context: OperationsContext): Endpoint[] {
     }),
 
     admin("POST", "cluster", {
-      summary: "Fills L1, and counts anew what nodes hold of it.",
+      summary: "Fills L1, and recounts what nodes hold of it.",
       action: "cluster-refill",
       request: contract.clusterRefillRequest,
       reply: contract.clusterRefillReply,

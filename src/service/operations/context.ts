@@ -64,7 +64,7 @@ export interface OperationsOptions {
   /** Number of workers that should listen and that do. None are expected without a gateway. */
   workers(): { expected: number; listening: number };
   pin: Pin;
-  /** Of this process; those of workers are in their reports. */
+  /** Of this process. Workers state theirs in their reports. */
   overload(): OverloadState;
   /** The degradation level that is sent to data planes. */
   serviceLevel(): number;

@@ -9,7 +9,7 @@ import { ownCapacityOf, reserveOf } from "../../core/reserve.js";
 import type { Quota } from "../../quota/quota.js";
 import type { RefusalReport } from "../metrics/app-counters.js";
 
-/** Limits beyond those of the app. */
+/** Limits beyond the app's own. */
 export interface ClusterLimits {
   capacity: number;
   rate: number;
@@ -64,7 +64,7 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
   }
 }
 
-/** A limit of `limits`, not that of the app. */
+/** A limit of `limits`, not the app's own. */
 function limitRefused(name: string, refusal: RefusalReport, { id }: ExplainedApp): string {
   const { code, cost, remaining, limit, retryAfterMs, dryRun } = refusal;
   const subject = `A request of ${id} ${dryRun ? "would be" : "was"} refused by the limit ${name}`;
@@ -217,7 +217,7 @@ function possibleLoan(app: ExplainedApp, { balances, emergency }: AppNow, { capa
   return Math.min(
     borrowable(balances.debt * MICRO, Math.floor(app.guaranteed * MICRO)),
     Math.floor(app.burst - held - balances.tokens),
-    // With several shards the floor is that of the whole cluster: some loans that would succeed are not suggested.
+    // With several shards the floor applies to the whole cluster, so some loans that would succeed are not suggested.
     lendable({
       ...{ tokens: balances.clusterTokens * MICRO, debt: 0, capacity: capacity * MICRO, held: 0, rate: rate * MICRO },
       reserve: reserveOf(capacity * MICRO, rate * MICRO),

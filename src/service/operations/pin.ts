@@ -16,7 +16,7 @@ export function createPin({ send, clock = systemClock, wallClock = Date.now }: P
   let endsAt = 0;
 
   return {
-    /** Undefined if no level is pinned. Workers that start later get it, too. */
+    /** Undefined if no level is pinned. Also sent to workers that start later. */
     current() {
       const leftMs = Math.ceil(endsAt - clock.now());
       return pinned === undefined || leftMs <= 0 ? undefined : { ...pinned, leftMs };

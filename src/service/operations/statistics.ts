@@ -8,7 +8,7 @@ import type { NodeReport } from "../metrics/reports.js";
 import { quantile } from "../metrics/series.js";
 import type { StatusReply } from "./contract/contract.js";
 
-/** Syncs are those of the workers. `planes`: decisions of data planes. */
+/** Only workers are counted in syncs. `planes`: decisions of data planes. */
 export function statistics(reports: readonly NodeReport[], planes = noDecisions()): StatusReply["statistics"] {
   const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
   const own = sum(({ local, cached, remote, withoutStore }) => local + cached + remote + withoutStore);

@@ -216,7 +216,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     return { parts, contentType: metrics.contentType };
   }
 
-  /** As in identity: an app that is not configured pays as "default" or is refused. */
+  /** As for requests: an app that is not configured pays as "default" or is refused. */
   function appOf(name: string): string | undefined {
     if (configured.has(name)) return name;
     return live.current().unknown_apps === "default" ? DEFAULT_APP : undefined;

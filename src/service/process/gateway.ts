@@ -43,7 +43,7 @@ export interface GatewayOptions {
   /** The name of this process among all nodes of the cluster. */
   node: string;
   store: Store;
-  /** Those of listeners and of the store; the gateway adds those of upstreams. */
+  /** The certificates of listeners and of the store. The gateway adds the ones of upstreams. */
   certificates?: Certificates;
   tracing?: RunningTracing | undefined;
   log: Log;
@@ -161,7 +161,7 @@ export function createGateway({
     connectionLimits: {
       gateway: {
         total: files.clients,
-        // A tunnel has a connection to a pod, too.
+        // A tunnel also has a connection to a pod.
         extra: proxy.upgradedConnections,
         perClient: () => settings.connectionsPerClient,
         isTrusted: proxy.isTrustedHop,

@@ -11,7 +11,7 @@ export interface TlsPaths {
   /** The own certificate, followed by intermediate certificates. */
   cert?: string | undefined;
   key?: string | undefined;
-  /** Certificates that are trusted to sign those of the other side. */
+  /** CAs that may sign the certificates of the other side. */
   ca?: string | undefined;
 }
 

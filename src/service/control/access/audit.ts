@@ -77,7 +77,7 @@ export function createAudit(log: Log, clock: Clock) {
       if (entry.changes !== undefined && followed !== -1) kept.splice(followed, 1);
       keep({ timestamp: new Date().toISOString(), ...shown, detail: JSON.stringify(values), changes });
     },
-    /** The configuration changed, by whomever: its file or the layer in the store. It was logged by itself. */
+    /** The configuration changed in its file or in the store, whoever did it. The change has its own log line. */
     followed(version: string, changes: readonly Difference[]): void {
       const nobody = { operator: "", client: "", reason: "", outcome: "done" as const };
       const detail = followedDetail({ config_version: version });

@@ -32,7 +32,7 @@ export interface Admission {
   name: string;
   /** False for viewers. */
   mayChange: boolean;
-  /** The caller has proved who it is, also if the endpoint does not ask for that. */
+  /** The caller has proved who it is, even if the endpoint does not require it. */
   hasCredentials: boolean;
 }
 

@@ -118,7 +118,7 @@ export const reloadRequest = z.strictObject({
   confirm: z
     .boolean()
     .default(false)
-    .describe("Apply also if most apps, routes or limits are removed, or if the store has lost its layer."),
+    .describe("Apply even if most apps, routes or limits are removed, or if the store has lost its layer."),
   ...order,
 });
 
