@@ -2,6 +2,12 @@
 import * as z from "zod";
 import { count, reply } from "./fields.js";
 
+const difference = z.strictObject({
+  path: z.string(),
+  before: z.string().nullable().describe("Null: not set."),
+  after: z.string().nullable(),
+});
+
 export const effectiveReply = reply({
   config_version: z.string(),
   options: z.array(
@@ -27,13 +33,7 @@ export const auditReply = reply({
         reason: z.string().describe("As given by the operator."),
         detail: z.string().describe("Parameters, and the state before and after, as JSON. Secrets are hidden."),
         changes: z
-          .array(
-            z.strictObject({
-              path: z.string(),
-              before: z.string().nullable().describe("Null: not set."),
-              after: z.string().nullable(),
-            }),
-          )
+          .array(difference)
           .default([])
           .describe("What changed: options of the configuration, at most 200, or fields of the state."),
       }),
@@ -49,15 +49,7 @@ export const whatIfRequest = z.strictObject({
 
 export const whatIfReply = reply({
   problems: z.array(z.strictObject({ path: z.string(), value: z.string(), reason: z.string() })),
-  changes: z
-    .array(
-      z.strictObject({
-        path: z.string(),
-        before: z.string().nullable().describe("Null: not set."),
-        after: z.string().nullable(),
-      }),
-    )
-    .describe("Options whose values differ, at most 1,000."),
+  changes: z.array(difference).describe("Options whose values differ, at most 1,000."),
   replay: z
     .strictObject({
       requests: count(),
