@@ -1,7 +1,7 @@
 /** The types of option values. Each has one message that states what is expected. */
 import { isIP } from "node:net";
 import * as z from "zod";
-import { isRedisUrl, parseRedisUrl } from "../store/redis/redis-url.js";
+import { STORE_URLS, storeKindOf } from "../store/store-url.js";
 import { didYouMean, unknownName } from "./nearest.js";
 import { parsePushUrl } from "./push-url.js";
 
@@ -181,20 +181,18 @@ export function secrets() {
   return described(kind, wanted).transform((value) => [value].flat().filter((token) => token !== ""));
 }
 
-/** The URL parser provides the message; it does not quote the URL. */
-export function storeUrl() {
-  const wanted = "must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name";
-  const kind = z.string("must be embedded or a Redis URL").superRefine((value, { addIssue }) => {
-    if (value === "embedded") return;
+/** A URL whose parser throws the message, which must not quote the URL. */
+function url(wanted: string, parse: (value: string) => unknown) {
+  return z.string(wanted).superRefine((value, { addIssue }) => {
     try {
-      if (!isRedisUrl(value)) throw new Error(wanted);
-      parseRedisUrl(value);
+      parse(value);
     } catch (error) {
       addIssue({ code: "custom", message: error instanceof Error ? error.message : wanted });
     }
   });
-  return described(kind, wanted);
 }
+
+export const storeUrl = () => described(url("must be embedded or a Redis URL", storeKindOf), `must be ${STORE_URLS}`);
 
 /** Without credentials, which would be in logs. */
 export const httpUrl = () =>
@@ -210,16 +208,10 @@ export const secretHeader = () =>
 
 /** One URL, or a list. */
 export function pushUrls() {
-  const url = z.string("must be a URL").superRefine((value, { addIssue }) => {
-    try {
-      parsePushUrl(value);
-    } catch (error) {
-      addIssue({ code: "custom", message: (error as Error).message });
-    }
-  });
+  const destination = url("must be a URL", parsePushUrl);
   const wanted = "must be statsd://host:port or graphite://host:port, or a list of at most 4";
   return described(
-    z.preprocess((value) => (typeof value === "string" ? [value] : value), z.array(url, wanted).max(4, wanted)),
+    z.preprocess((value) => (typeof value === "string" ? [value] : value), z.array(destination, wanted).max(4, wanted)),
     wanted,
   );
 }

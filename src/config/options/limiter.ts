@@ -12,7 +12,7 @@ import type { LimiterSettings } from "../../limiter/limiter.js";
 import { compileLimits } from "../../limiter/limits/limit-options.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
-import { parseRedisUrl } from "../../store/redis/redis-url.js";
+import { storeKindOf } from "../../store/store-url.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
 import { costProfile } from "./profiles.js";
@@ -69,7 +69,7 @@ export function clusterOptions(config: Config): ClusterLimits & { shards: number
 }
 
 export function shardCount({ cluster, store }: Pick<Config, "cluster" | "store">): number {
-  return cluster.shards ?? defaultShards(store === "embedded" ? "embedded" : parseRedisUrl(store).kind);
+  return cluster.shards ?? defaultShards(storeKindOf(store));
 }
 
 export function coordinatorOptions({ cluster }: Config): CoordinatorOptions {
