@@ -1,9 +1,6 @@
 /** The Lua implementation of `platform.ts`; the build substitutes it. */
 
 declare function tonumber(this: void, text: string): number | undefined;
-/** Several return values; TypeScriptToLua recognises the type by this name and field. */
-declare function unpack(this: void, items: string[], from: number, to: number): LuaMultiReturn;
-type LuaMultiReturn = string[] & { __tstlMultiReturn: unknown };
 declare const string: {
   byte(this: void, text: string, position: number): number;
   find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;
@@ -15,7 +12,7 @@ declare const string: {
 };
 declare const math: { floor(this: void, value: number): number };
 declare const table: {
-  concat(this: void, items: (string | number)[], separator?: string): string;
+  concat(this: void, items: (string | number)[], separator?: string, from?: number, to?: number): string;
 };
 
 export function wholeNumber(text: string): number {
@@ -23,16 +20,14 @@ export function wholeNumber(text: string): number {
   return tonumber(text)!;
 }
 
-/** One check of all texts together is cheaper than one per text, and unpacking allocates a list of the right size. */
-export function wholeNumbers(texts: string[], from: number, count: number): number[] {
-  const parts: string[] = [...unpack(texts, from + 1, from + count)];
-  const clean = string.find(table.concat(parts), "%D") === undefined;
-  const numbers = parts as unknown as number[];
-  for (let i = 0; i < count; i++) {
-    // If all characters are digits, only an empty text is not a number.
-    const value = clean ? tonumber(parts[i]!) : wholeNumber(parts[i]!);
-    numbers[i] = value === undefined ? -1 : value;
-  }
+/** One check of all texts together is cheaper than one per text. */
+export function wholeNumbers<N extends string>(texts: string[], from: number, names: readonly N[]): Record<N, number> {
+  const count = names.length;
+  const clean = string.find(table.concat(texts, "", from + 1, from + count), "%D") === undefined;
+  const parse = clean ? tonumber : wholeNumber;
+  const numbers = {} as Record<N, number>;
+  // If all characters are digits, only an empty text is not a number.
+  for (let i = 0; i < count; i++) numbers[names[i]!] = parse(texts[from + i]!) ?? -1;
   return numbers;
 }
 

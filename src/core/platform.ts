@@ -5,9 +5,11 @@ export function wholeNumber(text: string): number {
   return /^[0-9]+$/.test(text) ? Number(text) : -1;
 }
 
-/** Parses `count` texts from position `from` on like `wholeNumber`. There must be that many. */
-export function wholeNumbers(texts: string[], from: number, count: number): number[] {
-  return texts.slice(from, from + count).map(wholeNumber);
+/** Parses the texts from position `from` on like `wholeNumber`, one for each name. There must be that many. */
+export function wholeNumbers<N extends string>(texts: string[], from: number, names: readonly N[]): Record<N, number> {
+  const numbers = {} as Record<N, number>;
+  for (let i = 0; i < names.length; i++) numbers[names[i]!] = wholeNumber(texts[from + i]!);
+  return numbers;
 }
 
 /**

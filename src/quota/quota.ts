@@ -195,7 +195,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       const reply = await first.emergencyCheck(cooldownMs, decides, summary(known));
       const differing = shards.filter((_, i) => {
         const state = replies[i];
-        return i > 0 && state !== undefined && !isSame(reply, { ...state, active: state.emergency });
+        return i > 0 && state !== undefined && !isSame(reply, state);
       });
       await copyEmergency(reply, differing);
       return reply;

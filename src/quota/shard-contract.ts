@@ -51,9 +51,3 @@ export interface CopiedEmergency {
 export interface NodeReply extends EngineReply {
   emergencyLeftMs: number;
 }
-
-/** A round of share changes. */
-export interface ShareRound {
-  round: number;
-  owner: string;
-}

@@ -1,6 +1,7 @@
 /** Verifies the number of shards before the first call: with another number, apps would have second buckets. */
 import { shardsKey } from "../core/keys.js";
 import { StoreError } from "../store/errors.js";
+import { callOperation } from "../store/operations.js";
 import type { Store } from "../store/store.js";
 
 /** The cluster was created with another number of shards. Only another configuration helps. */
@@ -21,8 +22,11 @@ export function createShardCount(store: Store, cluster: string, shards: number) 
   let running: Promise<void> | undefined;
 
   async function compare(): Promise<void> {
-    const [, recorded] = await store.run("shards-fix", [shardsKey(cluster)], [shards]);
-    if (recorded !== shards) throw new ShardMismatch(cluster, Number(recorded), shards);
+    const recorded = await callOperation(store, "shards-fix", {
+      keys: { shards: shardsKey(cluster) },
+      values: { shards },
+    });
+    if (recorded.shards !== shards) throw new ShardMismatch(cluster, recorded.shards, shards);
     verified = true;
   }
 

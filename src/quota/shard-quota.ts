@@ -1,13 +1,14 @@
-/** One shard: app buckets (L2) and its part of the cluster's (L1), one typed call per script. Calls can be repeated safely. */
+/** One shard: app buckets (L2) and its part of the cluster's (L1), one typed call per operation. Calls can be repeated safely. */
 
 import type { BucketLimits } from "../core/app-limits.js";
 import { MICRO } from "../core/bucket.js";
-import { INVALID_ARGUMENT, OK } from "../core/codes.js";
+import { OK } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey, recallChannel } from "../core/keys.js";
 import type { ScriptName } from "../scripts/catalog.js";
-import type { Share } from "../scripts/common/share.js";
-import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { InvalidArgument, StoreError } from "../store/errors.js";
+import type { Share, ShareRound } from "../scripts/common/share.js";
+import { FINAL_REPORT } from "../scripts/grant.js";
+import { StoreError } from "../store/errors.js";
+import { callOperation, type OperationCall, type OperationReply } from "../store/operations.js";
 import type { RunOptions, Store } from "../store/store.js";
 import type {
   ClusterLimits,
@@ -16,14 +17,9 @@ import type {
   NodeReply,
   ReportRequest,
   Sender,
-  ShareRound,
 } from "./shard-contract.js";
 
-const FINAL_REPORT = 2;
-/** Values in a reply to a node before those of the apps. */
-const HEAD = 5;
-
-export type ReconcileResult = ReturnType<typeof reconcileResult>;
+export type ReconcileResult = Omit<OperationReply<"reconcile">, "code">;
 
 export type ShardQuota = ReturnType<typeof createShardQuota>;
 
@@ -47,56 +43,52 @@ export interface ShardQuotaOptions {
 }
 
 export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOptions) {
-  let clusterArgs = clusterArguments(cluster);
-  const keys = {
-    cluster: clusterKey(tag),
-    nodes: nodesKey(tag),
-    app: (app: string) => appKey(tag, app),
-    ledger: (node: string) => ledgerKey(tag, node),
-    operation: (id: string) => operationKey(tag, id),
-  };
-
-  function run(script: ScriptName, scriptKeys: string[], args: RedisValue[], options?: RunOptions) {
-    return store.run(script, scriptKeys, [...clusterArgs, ...args], options).then((reply) => {
-      if (reply[0] === INVALID_ARGUMENT) throw new InvalidArgument(script, text(reply, 1));
-      return reply;
-    });
-  }
-
+  let limits = clusterValues(cluster);
+  const clusterOf = clusterKey(tag);
+  const nodesOf = nodesKey(tag);
+  const ledgerOf = (node: string) => ledgerKey(tag, node);
+  const operationOf = (id: string) => operationKey(tag, id);
   const nameOf = (sender: { node: string; epoch: number }) => nodeInEpoch(sender.node, String(sender.epoch));
 
-  function nodeKeys(sender: Sender, requests: ReportRequest[]): string[] {
-    const apps = requests.map((request) => keys.app(request.app.id));
-    return [keys.cluster, keys.nodes, keys.ledger(nameOf(sender)), ...apps];
+  const call = <N extends ScriptName>(name: N, what: OperationCall<NoInfer<N>>, options?: RunOptions) =>
+    callOperation(store, name, what, options);
+
+  /** What all messages of a node about apps begin with. */
+  function messageOf(sender: Sender, requests: ReportRequest[]) {
+    const node = nameOf(sender);
+    return {
+      keys: { cluster: clusterOf, nodes: nodesOf, ledger: ledgerOf(node) },
+      moreKeys: requests.map(({ app }) => appKey(tag, app.id)),
+      values: { ...limits, seq: sender.seq, node },
+    };
   }
 
-  function reportArguments(sender: Sender, requests: ReportRequest[], leave: boolean): RedisValue[] {
-    return [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
+  function reportOf(sender: Sender, requests: ReportRequest[], leave: boolean): OperationCall<"report"> {
+    const message = messageOf(sender, requests);
+    return { ...message, values: { ...message.values, leave }, items: requests.map(reportValues) };
+  }
+
+  /** An operation on an app, which is repeated with the same id. */
+  function commandFor(app: BucketLimits, operation: string) {
+    return {
+      keys: { cluster: clusterOf, app: appKey(tag, app.id), operation: operationOf(operation) },
+      values: { ...limits, ...appValues(app) },
+    };
+  }
+
+  function nodeReply(reply: OperationReply<"heartbeat">, { node }: { node: string }): NodeReply {
+    const { code, liveNodes, emergency, emergencyLeftMs, known } = reply;
+    return { code, liveNodes: partsFor(node, liveNodes), emergency, emergencyLeftMs, known };
   }
 
   async function nodes() {
-    const reply = await run("nodes", [keys.cluster, keys.nodes], []);
-    return chunks(reply, 1, 3).map((chunk) => ({
-      node: text(chunk, 0),
-      silentMs: number(chunk, 1),
-      alive: chunk[2] === 1,
-    }));
-  }
-
-  function nodeReply(reply: ScriptReply, { node }: { node: string }): NodeReply {
-    return {
-      code: text(reply, 0),
-      liveNodes: partsFor(node, number(reply, 1)),
-      emergency: reply[2] === 1,
-      emergencyLeftMs: number(reply, 3),
-      known: reply[4] !== 0,
-    };
+    return (await call("nodes", { keys: { cluster: clusterOf, nodes: nodesOf }, values: limits })).items;
   }
 
   return {
     /** Applies from the next call on. */
-    reconfigure(limits: Omit<ClusterLimits, "id" | "shards">): void {
-      clusterArgs = clusterArguments({ ...cluster, ...limits });
+    reconfigure(changed: Omit<ClusterLimits, "id" | "shards">): void {
+      limits = clusterValues({ ...cluster, ...changed });
     },
 
     /**
@@ -104,69 +96,53 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
      * grants nothing, but the counters are recorded: otherwise the spending of that time would be charged at once after it.
      */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
-      const args: RedisValue[] = [sender.seq, nameOf(sender)];
-      for (const request of requests) {
-        args.push(
-          ...messageArguments(request),
-          request.need,
-          request.want,
-          request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
-        );
-      }
-      const called = nodeKeys(sender, requests);
-      const reply = await run("grant", called, args, options).catch(async (error: unknown) => {
-        if (isOutOfMemory(error)) await run("report-known", called, reportArguments(sender, requests, false), options);
+      const items = requests.map((request) => ({
+        ...reportValues(request),
+        need: request.need,
+        want: request.want,
+        borrow: request.finalReport ? FINAL_REPORT : Number(request.app.borrow),
+      }));
+      const granted = call("grant", { ...messageOf(sender, requests), items }, options);
+      const reply = await granted.catch(async (error: unknown) => {
+        if (isOutOfMemory(error)) await call("report-known", reportOf(sender, requests, false), options);
         throw error;
       });
-      const apps = chunkStarts(reply, HEAD, 6).map((at, i) => ({
-        app: requests[i]?.app.id ?? "",
-        code: text(reply, at),
-        granted: number(reply, at + 1),
-        remaining: number(reply, at + 2),
-        limit: number(reply, at + 3),
-        retryAfterMs: number(reply, at + 4),
-        scarce: reply[at + 5] === 1,
-      }));
-      return { ...nodeReply(reply, sender), apps };
+      return { ...nodeReply(reply, sender), apps: ofApps(requests, reply.items) };
     },
 
     /** Records the counters of a node without granting. `leave` ends its epoch and returns its tokens. */
     async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
-      const args = reportArguments(sender, requests, leave);
-      const called = nodeKeys(sender, requests);
-      const reply = await run("report", called, args, options).catch((error: unknown) => {
+      const message = reportOf(sender, requests, leave);
+      const reply = await call("report", message, options).catch((error: unknown) => {
         if (!isOutOfMemory(error)) throw error;
-        return run("report-known", called, args, options);
+        return call("report-known", message, options);
       });
-      const apps = chunks(reply, HEAD, 2).map((chunk, i) => ({
-        app: requests[i]?.app.id ?? "",
-        granted: number(chunk, 0),
-        remaining: number(chunk, 1),
-      }));
-      return { ...nodeReply(reply, sender), apps };
+      return { ...nodeReply(reply, sender), apps: ofApps(requests, reply.items) };
     },
 
     async heartbeat(sender: { node: string; epoch: number }): Promise<NodeReply> {
-      const name = nameOf(sender);
-      return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]), sender);
+      const node = nameOf(sender);
+      const keys = { cluster: clusterOf, nodes: nodesOf, ledger: ledgerOf(node) };
+      return nodeReply(await call("heartbeat", { keys, values: { ...limits, node } }), sender);
     },
 
     /** Calls `recalled` with an app, or "*" for all, whenever nodes are asked to return tokens. Rejects like a store call. */
-    onRecall: (recalled: (app: string) => void) => store.subscribe(recallChannel(keys.cluster), recalled),
+    onRecall: (recalled: (app: string) => void) => store.subscribe(recallChannel(clusterOf), recalled),
 
     nodes,
 
     /** Nodes as `nodes` returns them, each with the tokens that it holds over all apps. */
     async holdings() {
       const known = await nodes();
-      const reply = await store.run("holdings", [keys.cluster, ...known.map(({ node }) => keys.ledger(node))], []);
-      return known.map((entry, i) => ({ ...entry, held: number(reply, i + 1) }));
+      const moreKeys = known.map(({ node }) => ledgerOf(node));
+      const { items } = await call("holdings", { keys: { cluster: clusterOf }, moreKeys, values: {} });
+      return known.map((entry, i) => ({ ...entry, held: items[i]?.held ?? 0 }));
     },
 
     /** The counters of a node in the store; `node` as returned by `nodes`. */
     async ledger(node: string) {
-      const reply = await store.run("node-ledger", [keys.ledger(node)], []);
-      const fields = new Map(chunks(reply, 0, 2).map((pair) => [text(pair, 0), text(pair, 1)]));
+      const { items } = await call("node-ledger", { keys: { ledger: ledgerOf(node) }, values: {} });
+      const fields = new Map(items.map(({ field, value }) => [field, value]));
       const value = (field: string) => Number(fields.get(field) ?? 0);
       const ids = [...fields.keys()].filter((field) => field.startsWith("g:")).map((field) => field.slice(2));
       const apps = ids.sort().map((app) => ({
@@ -179,114 +155,71 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
     },
 
     /** The balances of an app in tokens, with fractions. */
-    async inspect(app: BucketLimits) {
-      const reply = await run("inspect", [keys.cluster, keys.app(app.id)], appArguments(app));
-      return {
-        tokens: number(reply, 1) / MICRO,
-        debt: number(reply, 2) / MICRO,
-        clusterTokens: number(reply, 3) / MICRO,
-        granted: number(reply, 4),
-        spent: number(reply, 5),
-        returned: number(reply, 6),
-        emergency: reply[7] === 1,
-        emergencyLeftMs: number(reply, 8),
-      };
+    inspect(app: BucketLimits) {
+      const keys = { cluster: clusterOf, app: appKey(tag, app.id) };
+      return call("inspect", { keys, values: { ...limits, ...appValues(app) } });
     },
 
-    async borrow(app: BucketLimits, amount: number, operation: string) {
-      const args = [...appArguments(app), app.borrow ? 1 : 0, amount];
-      const reply = await run("borrow", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return { code: text(reply, 0), ...numbers(reply, ["borrowed", "debt", "remaining", "borrowable"]) };
+    borrow(app: BucketLimits, amount: number, operation: string) {
+      const { keys, values } = commandFor(app, operation);
+      return call("borrow", { keys, values: { ...values, borrow: app.borrow, amount } });
     },
 
     /** Adds tokens to the bucket, as far as they fit. */
-    async credit(app: BucketLimits, amount: number, operation: string) {
-      const args = [...appArguments(app), amount];
-      const reply = await run("credit", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return { code: text(reply, 0), ...numbers(reply, ["added", "remaining"]) };
+    credit(app: BucketLimits, amount: number, operation: string) {
+      const { keys, values } = commandFor(app, operation);
+      return call("credit", { keys, values: { ...values, amount } });
     },
 
-    async repay(app: BucketLimits, amount: number, operation: string) {
-      const args = [...appArguments(app), amount];
-      const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return { code: text(reply, 0), ...numbers(reply, ["repaid", "debt", "remaining"]) };
+    repay(app: BucketLimits, amount: number, operation: string) {
+      const { keys, values } = commandFor(app, operation);
+      return call("repay", { keys, values: { ...values, amount } });
     },
 
     /** Fills L1 and counts anew what nodes hold of these apps, which must be all of this shard. */
     async refill(apps: string[], operation: string) {
-      const scriptKeys = [keys.cluster, keys.operation(operation), ...apps.map(keys.app)];
-      const reply = await run("cluster-refill", scriptKeys, []);
-      const { levelBefore, heldBefore, level, held } = numbers(reply, ["levelBefore", "heldBefore", "level", "held"]);
-      return { before: { tokens: levelBefore / MICRO, held: heldBefore }, after: { tokens: level / MICRO, held } };
+      const keys = { cluster: clusterOf, operation: operationOf(operation) };
+      const moreKeys = apps.map((app) => appKey(tag, app));
+      const reply = await call("cluster-refill", { keys, moreKeys, values: limits });
+      const { levelBefore, heldBefore, level, held } = reply;
+      return { before: { tokens: levelBefore, held: heldBefore }, after: { tokens: level, held } };
     },
 
     /** `durationMs` 0: no end. */
-    async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
-      const args = [durationMs, reason, operator];
-      const reply = await run("emergency-on", [keys.cluster, keys.operation(operation)], args);
-      return { changed: reply[1] === 1, sinceMs: number(reply, 2), untilMs: number(reply, 3) };
+    emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
+      const keys = { cluster: clusterOf, operation: operationOf(operation) };
+      return call("emergency-on", { keys, values: { ...limits, durationMs, reason, operator } });
     },
 
-    async emergencyOff(operation: string) {
-      const reply = await run("emergency-off", [keys.cluster, keys.operation(operation)], []);
-      return { changed: reply[1] === 1 };
-    },
+    emergencyOff: (operation: string) =>
+      call("emergency-off", { keys: { cluster: clusterOf, operation: operationOf(operation) }, values: limits }),
 
     /** @param all of all shards, if there are several: usage from 0 to 1, and whether one could not pay an own rate */
-    async emergencyCheck(cooldownMs: number, automatic: boolean, all = { usage: 0, ownShort: false }) {
-      const args = [cooldownMs, automatic ? 1 : 0, Math.floor(all.usage * MICRO), all.ownShort ? 1 : 0];
-      const reply = await run("emergency-check", [keys.cluster], args);
-      return {
-        active: reply[1] === 1,
-        changed: reply[2] === 1,
-        source: text(reply, 3),
-        sinceMs: number(reply, 4),
-        leftMs: number(reply, 5),
-        usage: number(reply, 6) / MICRO,
-        reason: text(reply, 7),
-        operator: text(reply, 8),
-        burstsStopped: reply[9] === 1,
-      };
+    emergencyCheck(cooldownMs: number, automatic: boolean, { usage, ownShort } = { usage: 0, ownShort: false }) {
+      const values = { ...limits, cooldownMs, automatic, usage: Math.floor(usage * MICRO), ownShort };
+      return call("emergency-check", { keys: { cluster: clusterOf }, values });
     },
 
     /** Takes over the emergency of the first shard. */
-    async emergencyCopy(from: CopiedEmergency, options?: RunOptions): Promise<void> {
-      const { active, sinceMs, leftMs, burstsStopped, source, reason, operator } = from;
-      const args = [active ? 1 : 0, sinceMs, leftMs, burstsStopped ? 1 : 0, source, reason, operator];
-      await run("emergency-copy", [keys.cluster], args, options);
+    async emergencyCopy(emergency: CopiedEmergency, options?: RunOptions): Promise<void> {
+      const values = { ...limits, ...emergency };
+      await call("emergency-copy", { keys: { cluster: clusterOf }, values }, options);
     },
 
     /** The state of the shard. A `round` begins here: earlier ones cannot change the share any more. */
     async read({ round, owner } = ONLY_READ, options?: RunOptions) {
-      const reply = await run("shard-read", [keys.cluster], [round, owner], options);
-      return {
-        /** False: a later round has begun, or another owner runs this one. */
-        begun: reply[0] === OK,
-        round: number(reply, 1),
-        share: { capacity: number(reply, 2), rate: number(reply, 3) },
-        tokens: number(reply, 4) / MICRO,
-        held: number(reply, 5),
-        taken: number(reply, 6),
-        refused: number(reply, 7),
-        largestRefused: number(reply, 8),
-        emergency: reply[9] === 1,
-        source: text(reply, 10),
-        sinceMs: number(reply, 11),
-        leftMs: number(reply, 12),
-        reason: text(reply, 13),
-        operator: text(reply, 14),
-        burstsStopped: reply[15] === 1,
-        /** The shard could not pay an app's own rate in the last second. */
-        ownShort: reply[16] === 1,
-        reserve: number(reply, 17) / MICRO,
-        writtenOff: number(reply, 18),
-      };
+      const values = { ...limits, round, owner };
+      const reply = await call("shard-read", { keys: { cluster: clusterOf }, values }, options);
+      const { code, shareCapacity, shareRate, ...state } = reply;
+      // Not begun: a later round has begun, or another owner runs this one.
+      return { ...state, begun: code === OK, share: { capacity: shareCapacity, rate: shareRate } };
     },
 
     /** Sets the share, in a round that has begun here. Returns the actual one: the capacity may stay higher. */
     async setShare({ round, owner }: ShareRound, share: Share, options?: RunOptions) {
-      const reply = await run("share-set", [keys.cluster], [round, share.capacity, share.rate, owner], options);
-      return { changed: reply[0] === OK, share: { capacity: number(reply, 1), rate: number(reply, 2) } };
+      const values = { ...limits, round, ...share, owner };
+      const reply = await call("share-set", { keys: { cluster: clusterOf }, values }, options);
+      return { changed: reply.code === OK, share: { capacity: reply.capacity, rate: reply.rate } };
     },
 
     /** Corrects the bucket of one app. Undefined: the set of nodes changed during every attempt. */
@@ -294,56 +227,25 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
       app: BucketLimits,
       how: { tolerance: number; force: boolean; operation: string },
     ): Promise<ReconcileResult | undefined> {
+      const { keys, values } = commandFor(app, how.operation);
       for (let attempt = 0; attempt < RECONCILE_ATTEMPTS; attempt++) {
-        const names = (await nodes()).map((entry) => entry.node);
-        const scriptKeys = [keys.cluster, keys.app(app.id), keys.nodes, keys.operation(how.operation)];
-        const args = [...appArguments(app), Math.round(how.tolerance * MICRO), how.force ? 1 : 0, ...names];
-        const reply = await run("reconcile", [...scriptKeys, ...names.map(keys.ledger)], args);
-        if (reply.length > 1) return reconcileResult(reply);
+        const listed = await nodes();
+        const { code, ...result } = await call("reconcile", {
+          keys: { ...keys, nodes: nodesOf },
+          moreKeys: listed.map(({ node }) => ledgerOf(node)),
+          values: { ...values, tolerance: Math.round(how.tolerance * MICRO), force: how.force },
+          items: listed,
+        });
+        if (code === OK) return result;
       }
       return undefined;
     },
   };
 }
 
-/** The drift is a fraction of the expected tokens. */
-function reconcileResult(reply: ScriptReply) {
-  const result = numbers(reply, [
-    "correctionsMade",
-    "driftBefore",
-    "driftAfter",
-    "expectedTokens",
-    "actualTokens",
-    "correction",
-    "recoveredTokens",
-    "deadNodes",
-  ]);
-  return { ...result, driftBefore: result.driftBefore / MICRO, driftAfter: result.driftAfter / MICRO };
-}
-
-/** Names the numbers of a reply, starting after its code. */
-function numbers<K extends string>(reply: ScriptReply, names: K[]): Record<K, number> {
-  return Object.fromEntries(names.map((name, i) => [name, number(reply, i + 1)])) as Record<K, number>;
-}
-
-function number(reply: ScriptReply, index: number): number {
-  return Number(reply[index] ?? 0);
-}
-
-function text(reply: ScriptReply, index: number): string {
-  return String(reply[index] ?? "");
-}
-
-/** Splits the reply, starting at `from`, into chunks of `width`. */
-function chunks(reply: ScriptReply, from: number, width: number): ScriptReply[] {
-  return chunkStarts(reply, from, width).map((at) => reply.slice(at, at + width));
-}
-
-/** Where the chunks of `width` begin. */
-function chunkStarts(reply: ScriptReply, from: number, width: number): number[] {
-  const starts: number[] = [];
-  for (let at = from; at + width <= reply.length; at += width) starts.push(at);
-  return starts;
+/** The replies about apps, which are in the order of the requests. */
+function ofApps<R>(requests: ReportRequest[], replies: R[]) {
+  return replies.map((reply, i) => ({ app: requests[i]?.app.id ?? "", ...reply }));
 }
 
 /** Scripts take rates in whole micro-tokens per second, rounded down so that no limit is exceeded. */
@@ -351,15 +253,16 @@ function microRate(tokensPerSecond: number): number {
   return Math.floor(tokensPerSecond * MICRO);
 }
 
-function clusterArguments({ capacity, rate, nodeTtlMs, shards = 1 }: ClusterLimits): number[] {
-  return [capacity, microRate(rate), nodeTtlMs, shards];
+function clusterValues({ capacity, rate, nodeTtlMs, shards = 1 }: ClusterLimits) {
+  return { clusterCapacity: capacity, clusterRate: microRate(rate), nodeTtlMs, shards };
 }
 
-function messageArguments({ app, granted, spent, returned }: ReportRequest): (string | number)[] {
-  return [...appArguments(app), granted, spent, returned];
-}
-
-function appArguments({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits): (string | number)[] {
+function appValues({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits) {
   // Rounded up, so that no limit is exceeded.
-  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, Math.ceil(fillSeconds * 1e6)];
+  const fillUs = Math.ceil(fillSeconds * 1e6);
+  return { id, burst, guaranteed: fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillUs };
+}
+
+function reportValues({ app, granted, spent, returned }: ReportRequest) {
+  return { ...appValues(app), granted, spent, returned };
 }

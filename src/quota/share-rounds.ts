@@ -7,10 +7,10 @@
  */
 import type { BucketLimits } from "../core/app-limits.js";
 import { equalShare, shardOf, WHOLE_SHARE } from "../core/shard.js";
+import type { ShareRound } from "../scripts/common/share.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
 import type { Quota } from "./quota.js";
-import type { ShareRound } from "./shard-contract.js";
 import type { ShardQuota, ShardState } from "./shard-quota.js";
 import { isRebalanceDue, type ShardDemand, type SharePair, sumOf, targetShares } from "./shares.js";
 

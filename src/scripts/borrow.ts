@@ -1,11 +1,6 @@
 /**
  * Borrows tokens for an app at an operator's request: adds them to its bucket and 120 % of them to its debt.
  *
- * KEYS  1 cluster · 2 app · 3 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · borrowing allowed (0 or 1) · amount
- * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
- *
  * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
@@ -18,19 +13,22 @@ import {
   EMERGENCY_BLOCKED,
   OK,
 } from "../core/codes.js";
-import { type App, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
-import { readAppCall } from "./common/app-call.js";
-import { type Cluster, isWithin, mayLend, readCluster, writeCluster } from "./common/cluster.js";
-import { invalid } from "./common/message.js";
+import { APP, type App, type AppNumbers, checkApp, configuredRate, readApp, writeApp } from "./common/app.js";
+import { CLUSTER, type Cluster, isWithin, mayLend, readCluster, writeCluster } from "./common/cluster.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
+import { flag, invalid, operation, type ReplyOf, readCall, text } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const ALLOWED = LIMIT_NUMBERS;
-const AMOUNT = LIMIT_NUMBERS + 1;
+/** `debt` in whole tokens, rounded up. `borrowable`: what may still be borrowed. */
+export const BORROW = operation({
+  keys: ["cluster", "app", "operation"],
+  arguments: [CLUSTER, APP, [flag("borrow"), "amount"]],
+  reply: [text("code"), "borrowed", "debt", "remaining", "borrowable"],
+});
 
-function borrowCode(app: App, cluster: Cluster, request: number[]): string {
-  const amount = request[AMOUNT]!;
-  if (request[ALLOWED] !== 1) return BORROWING_DISABLED;
+function borrowCode(app: App, cluster: Cluster, request: AppNumbers & { borrow: number; amount: number }): string {
+  const { borrow, amount } = request;
+  if (borrow !== 1) return BORROWING_DISABLED;
   if (!mayLend(cluster)) return EMERGENCY_BLOCKED;
   if (amount > borrowable(app.debt, configuredRate(request))) return BORROW_LIMIT_EXCEEDED;
   if (app.tokens + amount * MICRO > highestLevel(app)) return BUCKET_FULL;
@@ -39,25 +37,22 @@ function borrowCode(app: App, cluster: Cluster, request: number[]): string {
 }
 
 export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length !== 3) return invalid("keys");
-  const { fault, limits, request } = readAppCall(argv, 2, 0);
+  const { fault, key, values } = checkApp(readCall(BORROW, keys, argv));
   if (fault !== "") return invalid(fault);
-  if (!isWithin(request[ALLOWED]!, 0, 1)) return invalid("borrow");
-  if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");
-  const before = savedReply(redis, keys[2]!);
+  const { amount } = values;
+  if (!isWithin(values.borrow, 0, 1)) return invalid("borrow");
+  if (!isWithin(amount, 1, MAX_TOKENS)) return invalid("amount");
+  const before = savedReply(redis, key.operation);
   if (before.length > 0) return before;
 
-  const cluster = readCluster(redis, keys[0]!, limits);
-  const app = readApp(redis, keys[1]!, request, cluster);
-  const code = borrowCode(app, cluster, request);
-  if (code === OK) lend(app, request[AMOUNT]!);
-  writeApp(redis, keys[1]!, app, request);
-  writeCluster(redis, keys[0]!, cluster);
-  return saveReply(redis, keys[2]!, [
-    code,
-    code === OK ? request[AMOUNT]! : 0,
-    Math.ceil(app.debt / MICRO),
-    wholeTokens(app.tokens),
-    borrowable(app.debt, configuredRate(request)),
-  ]);
+  const cluster = readCluster(redis, key.cluster, values);
+  const app = readApp(redis, key.app, values, cluster);
+  const code = borrowCode(app, cluster, values);
+  if (code === OK) lend(app, amount);
+  writeApp(redis, key.app, app, values);
+  writeCluster(redis, key.cluster, cluster);
+  const debt = Math.ceil(app.debt / MICRO);
+  const left = borrowable(app.debt, configuredRate(values));
+  const reply: ReplyOf<typeof BORROW> = [code, code === OK ? amount : 0, debt, wholeTokens(app.tokens), left];
+  return saveReply(redis, key.operation, reply);
 }

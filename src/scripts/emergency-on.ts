@@ -1,51 +1,49 @@
 /**
  * Turns the emergency on at an operator's request. Takes effect with the next call of each node.
  *
- * KEYS  1 cluster · 2 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       5 duration (ms; 0 for until it is turned off) · 6 reason · 7 operator
- * Reply code · changed (0 or 1) · since (ms since 1970) · until (ms since 1970; 0 for no end)
- *
  * If it is already on, its end, reason and operator are replaced. A repeated operation gets the same reply.
  */
 import { OK } from "../core/codes.js";
 import { BY_OPERATOR } from "../core/emergency.js";
 import {
-  CLUSTER_ARGUMENTS,
+  CLUSTER,
+  checkCluster,
   isWithin,
   MAX_DURATION_MS,
   NO_EMERGENCY,
   readCluster,
-  readClusterCall,
   readEmergency,
   writeCluster,
   writeEmergency,
   writeOrder,
 } from "./common/cluster.js";
-import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
+import { ALWAYS_OK, flag, invalid, operation, type ReplyOf, readCall, text } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const DURATION_MS = CLUSTER_ARGUMENTS;
-const REASON = CLUSTER_ARGUMENTS + 1;
-const OPERATOR = CLUSTER_ARGUMENTS + 2;
+/** `durationMs` and `untilMs` 0: until it is turned off. */
+export const EMERGENCY_ON = operation({
+  keys: ["cluster", "operation"],
+  arguments: [CLUSTER, ["durationMs", text("reason"), text("operator")]],
+  reply: [ALWAYS_OK, flag("changed"), "sinceMs", "untilMs"],
+});
 
 export function emergencyOn(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length !== 2) return invalid("keys");
-  const { fault, numbers } = readClusterCall(argv, REASON, 2);
+  const { fault, key, values } = checkCluster(readCall(EMERGENCY_ON, keys, argv));
   if (fault !== "") return invalid(fault);
-  const duration = numbers[DURATION_MS]!;
-  if (!isWithin(duration, 0, MAX_DURATION_MS)) return invalid("duration_ms");
-  const before = savedReply(redis, keys[1]!);
+  const { durationMs, reason, operator } = values;
+  if (!isWithin(durationMs, 0, MAX_DURATION_MS)) return invalid("duration_ms");
+  const before = savedReply(redis, key.operation);
   if (before.length > 0) return before;
 
-  const cluster = readCluster(redis, keys[0]!, numbers);
+  const cluster = readCluster(redis, key.cluster, values);
   const changed = cluster.emergencyMs === NO_EMERGENCY;
-  const since = changed ? cluster.now : readEmergency(redis, keys[0]!).since;
-  const until = duration === 0 ? 0 : cluster.now + duration * 1000;
-  writeCluster(redis, keys[0]!, cluster);
-  writeEmergency(redis, keys[0]!, { active: true, source: BY_OPERATOR, since, until, calmSince: 0 });
-  writeOrder(redis, keys[0]!, { reason: argv[REASON]!, operator: argv[OPERATOR]! });
-  const reply = [OK, changed ? 1 : 0, Math.floor(since / 1000), Math.floor(until / 1000)];
-  return saveReply(redis, keys[1]!, reply);
+  const since = changed ? cluster.now : readEmergency(redis, key.cluster).since;
+  const until = durationMs === 0 ? 0 : cluster.now + durationMs * 1000;
+  writeCluster(redis, key.cluster, cluster);
+  writeEmergency(redis, key.cluster, { active: true, source: BY_OPERATOR, since, until, calmSince: 0 });
+  writeOrder(redis, key.cluster, { reason, operator });
+  const sinceMs = Math.floor(since / 1000);
+  const reply: ReplyOf<typeof EMERGENCY_ON> = [OK, changed ? 1 : 0, sinceMs, Math.floor(until / 1000)];
+  return saveReply(redis, key.operation, reply);
 }

@@ -2,14 +2,6 @@
  * Records a node's counters and grants it tokens, for several apps, each from L2 and L1 together or not at all. The buckets
  * of limits (fill > 0) are L2 only.
  *
- * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
- *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · granted · spent · returned · need · want
- *       and borrow (0 or 1), or 2 for the node's final report about the app
- * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
- *       and, unless the code is stale_message or epoch_closed, per app:
- *       code · granted (cumulative) · remaining · limit · retry after (ms) · scarce (0 or 1)
- *
  * `need` must be met in full or nothing is taken. Beyond it the node gets up to `want`: while tokens are plentiful, at most
  * half of its share of what is left or as many as it has just spent, while they are scarce, at most what the app gains in a
  * few milliseconds. If need is
@@ -32,18 +24,25 @@ import {
 import { ALL_APPS } from "../core/keys.js";
 import { isPayableInAdvance, ownCapacityOf, payable } from "../core/reserve.js";
 import {
+  APP,
   type App,
+  type AppNumbers,
+  COUNTERS,
   configuredCapacity,
   configuredRate,
-  GRANTED,
   highestOwn,
-  MESSAGE_NUMBERS,
-  RETURNED,
   readApp,
-  SPENT,
   writeApp,
 } from "./common/app.js";
-import { type Cluster, liveNodes, MAX_DURATION_MS, mayLend, readCluster, writeCluster } from "./common/cluster.js";
+import {
+  CLUSTER,
+  type Cluster,
+  liveNodes,
+  MAX_DURATION_MS,
+  mayLend,
+  readCluster,
+  writeCluster,
+} from "./common/cluster.js";
 import { applyReport, grantTokens } from "./common/counters.js";
 import {
   type Entry,
@@ -56,30 +55,54 @@ import {
   writeLedger,
 } from "./common/ledger.js";
 import {
-  HEAD,
-  invalid,
+  type AppReport,
   isOld,
+  MESSAGE_KEYS,
   type Message,
+  type MessageLayout,
   markSeen,
-  NODE_KEYS,
+  NODE_REPLY,
   readMessage,
   replyHead,
   replyToOld,
+  SENDER,
 } from "./common/message.js";
 import { recallTokens } from "./common/recall.js";
 import { packReply } from "./common/saved-reply.js";
 import { forgetLargest, recordRefused } from "./common/share.js";
+import { fields, flag, invalid, numberNames, operation, text, widthOf } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const FIRST_APP = 6;
-/** Positions after the counters. */
-const NEED = MESSAGE_NUMBERS;
-const WANT = MESSAGE_NUMBERS + 1;
-const BORROW = MESSAGE_NUMBERS + 2;
-/** Instead of `borrow`: the node holds nothing, asks for nothing, and will not report this app again. */
-const FINAL_REPORT = 2;
-/** The id and the numbers of an app. */
-const WIDTH = MESSAGE_NUMBERS + 4;
+const ASK = fields("need", "want", "borrow");
+
+/**
+ * `borrow`: 0, 1, or FINAL_REPORT. In the reply, `granted` is cumulative. If the code of the reply is stale_message or
+ * epoch_closed, it has no items.
+ */
+export const GRANT = operation({
+  keys: MESSAGE_KEYS,
+  moreKeys: "app",
+  arguments: [CLUSTER, SENDER],
+  itemArguments: [APP, COUNTERS, ASK],
+  reply: NODE_REPLY,
+  itemReply: fields(text("code"), "granted", "remaining", "limit", "retryAfterMs", flag("scarce")),
+});
+
+/** Instead of whether the app may borrow: the node holds nothing, asks for nothing, and will not report this app again. */
+export const FINAL_REPORT = 2;
+
+type AskName = (typeof ASK)[number];
+type Request = AppReport & Record<AskName, number>;
+
+const LAYOUT: MessageLayout<AskName> = {
+  itemsAt: widthOf(GRANT.arguments),
+  names: numberNames(GRANT.itemArguments),
+  own: ASK,
+};
+/** Positions in the reply. */
+const ITEMS_AT: (typeof GRANT)["reply"]["length"] = 5;
+const ITEM_WIDTH: (typeof GRANT)["itemReply"]["length"] = 6;
+
 /** Tokens are plentiful while both buckets are at least this full. */
 const PLENTIFUL = 0.5;
 /** While tokens are plentiful, a node gets as many as it has spent since its last message, up to this part of what is left. */
@@ -110,7 +133,7 @@ interface Holdings extends NodeState {
 interface GrantCall {
   redis: RedisApi;
   keys: string[];
-  message: Message;
+  message: Message<AskName>;
   state: NodeState;
   /** Live nodes. */
   live: number;
@@ -133,7 +156,7 @@ interface Ask {
 }
 
 /** The most tokens that one request of the app can ever get. */
-function largestGrant(cluster: Cluster, app: App, request: number[]): number {
+function largestGrant(cluster: Cluster, app: App, request: AppNumbers): number {
   const capacity = configuredCapacity(request);
   if (app.isLimit) return wholeTokens(capacity);
   const own = ownCapacityOf(configuredRate(request), cluster.wholeRate, cluster.wholeReserve);
@@ -141,7 +164,7 @@ function largestGrant(cluster: Cluster, app: App, request: number[]): number {
 }
 
 /** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
-function decide(app: App, cluster: Cluster, request: number[], ask: Ask): number {
+function decide(app: App, cluster: Cluster, request: Request, ask: Ask): number {
   const { need, appsInCall } = ask;
   if (need > ask.largest) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
@@ -150,7 +173,7 @@ function decide(app: App, cluster: Cluster, request: number[], ask: Ask): number
   if (need > 0 && need > inApp) {
     const short = need - inApp;
     const borrows =
-      request[BORROW] === 1 &&
+      request.borrow === 1 &&
       !app.isLimit &&
       mayLend(cluster) &&
       short <= borrowable(app.debt, configuredRate(request)) &&
@@ -198,9 +221,9 @@ function heldElsewhere(verdict: number, need: number, { app, cluster, entry }: H
 }
 
 /** Only when the node holds no tokens of the app, and asks for none: held tokens must stay in the ledger. */
-function isFinalReport(request: number[]): boolean {
-  if (request[BORROW] !== FINAL_REPORT || request[NEED]! + request[WANT]! > 0) return false;
-  return request[GRANTED] === request[SPENT]! + request[RETURNED]!;
+function isFinalReport(request: Request): boolean {
+  if (request.borrow !== FINAL_REPORT || request.need + request.want > 0) return false;
+  return request.granted === request.spent + request.returned;
 }
 
 function refusalCode(refusal: number): string {
@@ -230,7 +253,7 @@ function clusterWaitMs(app: App, cluster: Cluster, need: number): number {
 function grantApp(call: GrantCall, i: number): void {
   const { redis, keys, message, state, reply } = call;
   const { cluster, ledger } = state;
-  const appKey = keys[NODE_KEYS + i]!;
+  const appKey = keys[MESSAGE_KEYS.length + i]!;
   const request = message.requests[i]!;
   const entry = ledger.entries[i]!;
   const app = readApp(redis, appKey, request, cluster);
@@ -238,18 +261,18 @@ function grantApp(call: GrantCall, i: number): void {
     call.finalReports = call.finalReports + 1;
     if (entry.granted === 0) {
       // A repeated final report whose reply was lost: it has been recorded.
-      entry.granted = request[GRANTED]!;
-      entry.spent = request[SPENT]!;
-      entry.returned = request[RETURNED]!;
+      entry.granted = request.granted;
+      entry.spent = request.spent;
+      entry.returned = request.returned;
     }
   }
-  const spent = Math.max(request[SPENT]! - entry.spent, 0);
+  const spent = Math.max(request.spent - entry.spent, 0);
   applyReport(state, entry, request, app);
   if (!ledger.closed) {
-    const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
+    const known = Math.max(request.granted - request.spent - request.returned, 0);
     const undelivered = Math.max(heldTokens(entry) - known, 0);
-    const need = Math.max(request[NEED]! - undelivered, 0);
-    const want = Math.max(request[WANT]! - undelivered, 0);
+    const need = Math.max(request.need - undelivered, 0);
+    const want = Math.max(request.want - undelivered, 0);
     const scarce = isScarce(app, cluster);
     const largest = largestGrant(cluster, app, request);
     const ask = { need, want, largest, scarce, spent, live: call.live, appsInCall: message.apps.length };
@@ -262,7 +285,7 @@ function grantApp(call: GrantCall, i: number): void {
     const amount = Math.max(verdict, 0);
     grantTokens(state, entry, app, amount);
     call.largest = Math.max(call.largest, entry.granted);
-    const place = HEAD + i * 6;
+    const place = ITEMS_AT + i * ITEM_WIDTH;
     reply[place] = verdict >= 0 ? OK : recalling ? RECALLING : refusalCode(verdict);
     reply[place + 1] = entry.granted;
     reply[place + 2] = wholeTokens(app.tokens);
@@ -275,11 +298,11 @@ function grantApp(call: GrantCall, i: number): void {
 }
 
 /** With several shards: whether the request waits until the share of this one is increased. */
-function awaitsShare({ redis, keys, state }: GrantCall, verdict: number, need: number): boolean {
+function awaitsShare({ redis, message, state }: GrantCall, verdict: number, need: number): boolean {
   const { cluster } = state;
   const { shards, now } = cluster;
   if (shards === 1) return false;
-  const key = keys[0]!;
+  const key = message.key.cluster;
   if (verdict === CLUSTER_SHORT) {
     return recordRefused(redis, cluster, { key, tokens: need, waitMs: waitMs(cluster, need), now });
   }
@@ -291,8 +314,8 @@ function awaitsShare({ redis, keys, state }: GrantCall, verdict: number, need: n
 function recall({ redis, keys, message, state }: GrantCall, i: number, app: App | undefined): boolean {
   const { cluster } = state;
   return recallTokens(redis, {
-    clusterKey: keys[0]!,
-    key: app === undefined ? keys[0]! : keys[NODE_KEYS + i]!,
+    clusterKey: message.key.cluster,
+    key: app === undefined ? message.key.cluster : keys[MESSAGE_KEYS.length + i]!,
     app: app === undefined ? ALL_APPS : message.apps[i]!,
     held: (app === undefined ? cluster.held : app.held) / MICRO,
     now: cluster.now,
@@ -300,25 +323,25 @@ function recall({ redis, keys, message, state }: GrantCall, i: number, app: App 
 }
 
 export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const message = readMessage(keys, argv, FIRST_APP, WIDTH);
+  const message = readMessage(keys, argv, LAYOUT);
   if (message.fault !== "") return invalid(message.fault);
-  const { head, seq, node, apps, requests } = message;
-  const cluster = readCluster(redis, keys[0]!, head);
-  const ledger = readLedger(redis, keys[2]!, apps);
+  const { key, seq, node, apps, requests } = message;
+  const cluster = readCluster(redis, key.cluster, message.cluster);
+  const ledger = readLedger(redis, key.ledger, apps);
   const state: NodeState = { cluster, ledger };
-  if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
+  if (isOld(ledger, seq)) return replyToOld(redis, message, state);
 
   noteMissed(ledger, seq, cluster.now);
-  const code = markSeen(redis, keys[1]!, node, state);
-  const live = liveNodes(redis, keys[1]!, cluster);
+  const code = markSeen(redis, key.nodes, node, state);
+  const live = liveNodes(redis, key.nodes, cluster);
   const reply = replyHead(code, live, state);
   const call: GrantCall = { redis, keys, message, state, live, reply, largest: MAX_DURATION_MS, finalReports: 0 };
   for (let i = 0; i < apps.length; i++) grantApp(call, i);
-  writeCluster(redis, keys[0]!, cluster);
+  writeCluster(redis, key.cluster, cluster);
   ledger.seq = seq;
-  writeLedger(redis, keys[2]!, ledger, packReply(reply, call.largest));
+  writeLedger(redis, key.ledger, ledger, packReply(reply, call.largest));
   for (let i = 0; call.finalReports > 0 && i < apps.length; i++) {
-    if (isFinalReport(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);
+    if (isFinalReport(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, key.ledger, apps[i]!);
   }
   return reply;
 }

@@ -2,15 +2,6 @@
  * Reads the state of a shard. With a round, it also begins that round here: from now on only it, or a later one, may change
  * the share.
  *
- * KEYS  1 cluster
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       5 round (0: only read) · 6 owner of the round
- * Reply code · latest round · share of the capacity (millionths) · share of the rate (millionths)
- *       level (micro-tokens, rounded down) · held (tokens) · taken · refused (tokens, cumulative)
- *       largest refused need (that was not paid since) · emergency (0 or 1) · its source · since (ms since 1970) · left (ms)
- *       its reason · operator · bursts stopped (0 or 1) · could not pay an own rate in the last second (0 or 1)
- *       reserve (micro-tokens) · written off (tokens, cumulative)
- *
  * The code is stale_message, and nothing changes, if a later round has begun or another owner runs this one.
  */
 
@@ -18,40 +9,67 @@ import { MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { BY_NOBODY } from "../core/emergency.js";
 import {
-  CLUSTER_ARGUMENTS,
+  CLUSTER,
+  checkCluster,
   isWithin,
   MAX_COUNTER,
   NO_EMERGENCY,
   readCluster,
-  readClusterCall,
   readEmergency,
   readOrder,
   readWrittenOff,
   wasOwnShort,
   writeCluster,
 } from "./common/cluster.js";
-import { invalid } from "./common/message.js";
 import { isSameRound, largestRefused, readRound, writeRound } from "./common/share.js";
+import { flag, invalid, micro, operation, type ReplyOf, readCall, text } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const ROUND = CLUSTER_ARGUMENTS;
-const OWNER = CLUSTER_ARGUMENTS + 1;
+/**
+ * `round` 0: only read; in the reply, the latest round. Shares are in millionths, the level is rounded down to micro-tokens.
+ * `taken`, `refused` and `writtenOff` are cumulative. `largestRefused`: the largest need that was not paid since. The emergency is as
+ * in the reply of `emergency-check`. `ownShort`: the shard could not pay an app's own rate in the last second.
+ */
+export const SHARD_READ = operation({
+  keys: ["cluster"],
+  arguments: [CLUSTER, ["round", text("owner")]],
+  reply: [
+    text("code"),
+    "round",
+    "shareCapacity",
+    "shareRate",
+    micro("tokens"),
+    "held",
+    "taken",
+    "refused",
+    "largestRefused",
+    flag("active"),
+    text("source"),
+    "sinceMs",
+    "leftMs",
+    text("reason"),
+    text("operator"),
+    flag("burstsStopped"),
+    flag("ownShort"),
+    micro("reserve"),
+    "writtenOff",
+  ],
+});
 
 export function shardRead(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length !== 1) return invalid("keys");
-  const { fault, numbers } = readClusterCall(argv, OWNER, 1);
+  const { fault, key: keysByName, values } = checkCluster(readCall(SHARD_READ, keys, argv));
   if (fault !== "") return invalid(fault);
-  if (!isWithin(numbers[ROUND]!, 0, MAX_COUNTER)) return invalid("round");
-  const key = keys[0]!;
-  const asked = { round: numbers[ROUND]!, owner: argv[OWNER]! };
+  if (!isWithin(values.round, 0, MAX_COUNTER)) return invalid("round");
+  const key = keysByName.cluster;
+  const asked = { round: values.round, owner: values.owner };
   const latest = readRound(redis, key);
-  const cluster = readCluster(redis, key, numbers);
+  const cluster = readCluster(redis, key, values);
   const { share, demand, emergencyMs } = cluster;
   const emergency = readEmergency(redis, key);
   const active = emergencyMs !== NO_EMERGENCY;
   const order = readOrder(redis, key, { ...emergency, active });
   const begins = asked.round > latest.round || isSameRound(asked, latest);
-  const reply: ScriptReply = [
+  const reply: ReplyOf<typeof SHARD_READ> = [
     begins || asked.round === 0 ? OK : STALE_MESSAGE,
     begins ? asked.round : latest.round,
     share.capacity,

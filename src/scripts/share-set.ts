@@ -1,11 +1,6 @@
 /**
  * Sets the share of a shard in the cluster's capacity and rate. May be repeated.
  *
- * KEYS  1 cluster
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       5 round · 6 share of the capacity (millionths) · 7 share of the rate (millionths) · 8 owner of the round
- * Reply code · share of the capacity · share of the rate (millionths), as they are now
- *
  * The capacity does not fall below what nodes hold: then their unused tokens are recalled, and the next round reduces it
  * further. What the bucket has beyond the new capacity is lost. The code is stale_message, and nothing changes, unless `shard-read` began this round here and no later one has begun since.
  */
@@ -13,50 +8,43 @@ import { cutToHighest, MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { ALL_APPS } from "../core/keys.js";
 import { WHOLE_SHARE } from "../core/shard.js";
-import {
-  CLUSTER_ARGUMENTS,
-  isWithin,
-  MAX_COUNTER,
-  readCluster,
-  readClusterCall,
-  writeCluster,
-} from "./common/cluster.js";
-import { invalid } from "./common/message.js";
+import { CLUSTER, checkCluster, isWithin, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
 import { recallTokens } from "./common/recall.js";
 import { isSameRound, readRound, shareOfCapacity, writeShare } from "./common/share.js";
+import { invalid, operation, type ReplyOf, readCall, text } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const CAPACITY = 0;
-const ROUND = CLUSTER_ARGUMENTS;
-const SHARE_CAPACITY = CLUSTER_ARGUMENTS + 1;
-const SHARE_RATE = CLUSTER_ARGUMENTS + 2;
-const OWNER = CLUSTER_ARGUMENTS + 3;
+/** The shares are in millionths; in the reply, as they are now. */
+export const SHARE_SET = operation({
+  keys: ["cluster"],
+  arguments: [CLUSTER, ["round", "capacity", "rate", text("owner")]],
+  reply: [text("code"), "capacity", "rate"],
+});
 
 export function shareSet(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length !== 1) return invalid("keys");
-  const { fault, numbers } = readClusterCall(argv, OWNER, 1);
+  const { fault, key, values } = checkCluster(readCall(SHARE_SET, keys, argv));
   if (fault !== "") return invalid(fault);
-  if (!isWithin(numbers[ROUND]!, 1, MAX_COUNTER)) return invalid("round");
-  if (!isWithin(numbers[SHARE_CAPACITY]!, 0, WHOLE_SHARE)) return invalid("share_capacity");
-  if (!isWithin(numbers[SHARE_RATE]!, 0, WHOLE_SHARE)) return invalid("share_rate");
-  const key = keys[0]!;
+  const { clusterCapacity, round, owner, capacity, rate } = values;
+  if (!isWithin(round, 1, MAX_COUNTER)) return invalid("round");
+  if (!isWithin(capacity, 0, WHOLE_SHARE)) return invalid("share_capacity");
+  if (!isWithin(rate, 0, WHOLE_SHARE)) return invalid("share_rate");
   // Refilled at the old rate up to now.
-  const cluster = readCluster(redis, key, numbers);
+  const cluster = readCluster(redis, key.cluster, values);
   const before = cluster.share;
-  if (!isSameRound(readRound(redis, key), { round: numbers[ROUND]!, owner: argv[OWNER]! })) {
+  if (!isSameRound(readRound(redis, key.cluster), { round, owner })) {
     return [STALE_MESSAGE, before.capacity, before.rate];
   }
-  const share = { capacity: numbers[SHARE_CAPACITY]!, rate: numbers[SHARE_RATE]! };
-  const wholeTokens = Math.max(numbers[CAPACITY]!, 1);
-  const ofHeld = Math.ceil(cluster.held / wholeTokens);
-  if (share.capacity < before.capacity) share.capacity = Math.min(Math.max(share.capacity, ofHeld), before.capacity);
-  if (share.capacity > numbers[SHARE_CAPACITY]!) {
+  const share = { capacity, rate };
+  const ofHeld = Math.ceil(cluster.held / Math.max(clusterCapacity, 1));
+  if (capacity < before.capacity) share.capacity = Math.min(Math.max(capacity, ofHeld), before.capacity);
+  if (share.capacity > capacity) {
     const held = cluster.held / MICRO;
-    recallTokens(redis, { clusterKey: key, key, app: ALL_APPS, held, now: cluster.now });
+    recallTokens(redis, { clusterKey: key.cluster, key: key.cluster, app: ALL_APPS, held, now: cluster.now });
   }
-  cluster.capacity = shareOfCapacity(numbers[CAPACITY]!, share);
+  cluster.capacity = shareOfCapacity(clusterCapacity, share);
   cutToHighest(cluster);
-  writeCluster(redis, key, cluster);
-  writeShare(redis, key, share);
-  return [OK, share.capacity, share.rate];
+  writeCluster(redis, key.cluster, cluster);
+  writeShare(redis, key.cluster, share);
+  const reply: ReplyOf<typeof SHARE_SET> = [OK, share.capacity, share.rate];
+  return reply;
 }

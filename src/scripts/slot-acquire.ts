@@ -1,17 +1,6 @@
 /**
  * Takes a connection slot on the named pod, or on the least loaded candidate with a free slot.
  *
- * KEYS  1 clock · 2 all connections · 3 released · 4 rate · 5 rejected · 6 connections of the app · 7 connections of the client
- *       8 rate of the client · 9… pods
- * ARGV  1 proxy · 2 connection · 3 lease (ms) · 4 limit per pod · 5 in total (0: no limit) · 6 per app (0: no limit)
- *       7 new connections per window (0: no limit) · 8 window (ms)
- *       9 reclaim (1: the connection exists and lost its lease; it needs a free slot but does not count for the rate)
- *       10 store incarnation of the last reply (0: unknown) · 11 limit per client (0: no limit)
- *       12 new connections per client in its window (0: no limit) · 13 window of the client (ms)
- *       14 client (empty: unknown; then it has no limit, and KEYS 7 and 8 are not used)
- * Reply allowed (0 or 1) · connections on the pod · code · pod (index among the candidates; -1 for none)
- *       retry after (ms; 0 when unknown) · expired leases that were removed · store incarnation
- *
  * A refused attempt uses up no limit. A repeated acquire is told that it holds its slot already. A released connection
  * stays released, however late its acquire arrives. Among candidates with equal load the first one is taken: the caller
  * rotates the list. If a retry names other candidates than the first attempt, the first slot stays until its lease ends.
@@ -33,45 +22,51 @@ import {
   SLOT_TOTAL_LIMIT_EXCEEDED,
 } from "../core/codes.js";
 import { connectionMember } from "../core/keys.js";
-import { isIdentifier, storedNumber, wholeNumbers } from "../core/platform.js";
+import { isIdentifier, storedNumber } from "../core/platform.js";
 import { isWithin, MAX_COUNTER, MAX_DURATION_MS } from "./common/cluster.js";
-import { advanceSlotClock, MAX_BATCH, type SlotClock, slotInvalid, unusedClientMs, unusedMs } from "./common/slots.js";
+import { advanceSlotClock, MAX_BATCH, type SlotClock, unusedClientMs, unusedMs } from "./common/slots.js";
+import { type Call, flag, invalid, operation, type ReplyOf, readCall, text } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const FIRST_POD = 8;
+/**
+ * Limits of 0 are none. `reclaim`: the connection exists and lost its lease; it needs a free slot but does not count for the rate.
+ * `incarnation`: of the store in the last reply, 0 if unknown. `client` is empty if unknown: then it has no limit, and its keys are
+ * not used. In the reply, `count` is of the pod, `place` its index among the candidates, -1 for none, and `retryAfterMs` 0 if unknown.
+ */
+export const SLOT_ACQUIRE = operation({
+  keys: ["clock", "all", "released", "rate", "rejected", "app", "client", "clientRate"],
+  moreKeys: "pod",
+  arguments: [
+    [text("proxy"), text("connection"), "leaseMs", "maxPerPod", "maxTotal", "maxPerApp", "burst", "windowMs"],
+    [flag("reclaim"), "incarnation", "maxPerClient", "burstPerClient", "clientWindowMs", text("client")],
+  ],
+  reply: [flag("allowed"), "count", text("code"), "place", "retryAfterMs", "expired", "incarnation"],
+});
+
+type Reply = ReplyOf<typeof SLOT_ACQUIRE>;
+
 /** The largest connection limit. */
 const MAX_CONNECTIONS = 1000000000;
 /** The counter of refusals is kept this long after the last one. */
 const REJECTED_MS = 2592000000;
 
-/** Positions of the numbers, which follow proxy and connection. */
-const LEASE_MS = 0;
-const MOST_PER_POD = 1;
-const MOST_IN_ALL = 2;
-const MOST_PER_APP = 3;
-const RATE = 4;
-const WINDOW_MS = 5;
-const RECLAIM = 6;
-const INCARNATION = 7;
-const MOST_PER_CLIENT = 8;
-const CLIENT_RATE = 9;
-const CLIENT_WINDOW_MS = 10;
-const NUMBERS = 11;
-/** The position of the client, which follows the numbers. */
-const CLIENT = 2 + NUMBERS;
-
-function numbersFault(numbers: number[]): string {
-  if (!isWithin(numbers[LEASE_MS]!, 1, MAX_DURATION_MS)) return "lease_ms";
-  if (!isWithin(numbers[MOST_PER_POD]!, 0, MAX_CONNECTIONS)) return "max_per_pod";
-  if (!isWithin(numbers[MOST_IN_ALL]!, 0, MAX_CONNECTIONS)) return "max_total";
-  if (!isWithin(numbers[MOST_PER_APP]!, 0, MAX_CONNECTIONS)) return "max_per_app";
-  if (!isWithin(numbers[RATE]!, 0, MAX_CONNECTIONS)) return "rate";
-  if (!isWithin(numbers[WINDOW_MS]!, 1, MAX_DURATION_MS)) return "window_ms";
-  if (!isWithin(numbers[RECLAIM]!, 0, 1)) return "reclaim";
-  if (!isWithin(numbers[INCARNATION]!, 0, MAX_COUNTER)) return "memory";
-  if (!isWithin(numbers[MOST_PER_CLIENT]!, 0, MAX_CONNECTIONS)) return "max_per_client";
-  if (!isWithin(numbers[CLIENT_RATE]!, 0, MAX_CONNECTIONS)) return "burst_per_client";
-  return isWithin(numbers[CLIENT_WINDOW_MS]!, 1, MAX_DURATION_MS) ? "" : "client_window_ms";
+function faultOf({ moreKeys, values }: Call<typeof SLOT_ACQUIRE>): string {
+  const { proxy, connection, client } = values;
+  if (moreKeys.length === 0 || moreKeys.length > MAX_BATCH) return "pods";
+  if (!isIdentifier(proxy)) return "proxy";
+  if (!isIdentifier(connection)) return "connection";
+  if (client !== "" && !isIdentifier(client)) return "client";
+  if (!isWithin(values.leaseMs, 1, MAX_DURATION_MS)) return "lease_ms";
+  if (!isWithin(values.maxPerPod, 0, MAX_CONNECTIONS)) return "max_per_pod";
+  if (!isWithin(values.maxTotal, 0, MAX_CONNECTIONS)) return "max_total";
+  if (!isWithin(values.maxPerApp, 0, MAX_CONNECTIONS)) return "max_per_app";
+  if (!isWithin(values.burst, 0, MAX_CONNECTIONS)) return "rate";
+  if (!isWithin(values.windowMs, 1, MAX_DURATION_MS)) return "window_ms";
+  if (!isWithin(values.reclaim, 0, 1)) return "reclaim";
+  if (!isWithin(values.incarnation, 0, MAX_COUNTER)) return "memory";
+  if (!isWithin(values.maxPerClient, 0, MAX_CONNECTIONS)) return "max_per_client";
+  if (!isWithin(values.burstPerClient, 0, MAX_CONNECTIONS)) return "burst_per_client";
+  return isWithin(values.clientWindowMs, 1, MAX_DURATION_MS) ? "" : "client_window_ms";
 }
 
 /** Milliseconds until the rate admits another connection; 0 for now. Removes entries that have left the window. */
@@ -102,78 +97,76 @@ function addToRate(redis: RedisApi, key: string, member: string, windowMs: numbe
 }
 
 export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length <= FIRST_POD || keys.length > FIRST_POD + MAX_BATCH) return slotInvalid("pods");
-  if (argv.length !== CLIENT + 1) return slotInvalid("arguments");
-  if (!isIdentifier(argv[0]!)) return slotInvalid("proxy");
-  if (!isIdentifier(argv[1]!)) return slotInvalid("connection");
-  const client = argv[CLIENT]!;
-  if (client !== "" && !isIdentifier(client)) return slotInvalid("client");
-  const numbers = wholeNumbers(argv, 2, NUMBERS);
-  const fault = numbersFault(numbers);
-  if (fault !== "") return slotInvalid(fault);
-  const member = connectionMember(argv[0]!, argv[1]!, client);
-  const leaseMs = numbers[LEASE_MS]!;
-  const isRated = numbers[RECLAIM] === 0 && numbers[RATE]! > 0;
-  const isClientRated = isRated && client !== "" && numbers[CLIENT_RATE]! > 0;
-  const clock = advanceSlotClock(redis, keys[0]!, leaseMs);
+  const call = readCall(SLOT_ACQUIRE, keys, argv);
+  const { key, moreKeys: pods, values } = call;
+  const fault = call.fault !== "" ? call.fault : faultOf(call);
+  if (fault !== "") return invalid(fault);
+  const { leaseMs, client, incarnation: known } = values;
+  const member = connectionMember(values.proxy, values.connection, client);
+  const isRated = values.reclaim === 0 && values.burst > 0;
+  const isClientRated = isRated && client !== "" && values.burstPerClient > 0;
+  const clock = advanceSlotClock(redis, key.clock, leaseMs);
+  const { incarnation } = clock;
 
-  const known = numbers[INCARNATION]!;
-  if (known > 0 && known !== clock.incarnation && numbers[RECLAIM] === 0) {
-    return [0, 0, SLOT_FORGOTTEN, -1, 0, 0, clock.incarnation];
+  if (known > 0 && known !== incarnation && values.reclaim === 0) {
+    return [0, 0, SLOT_FORGOTTEN, -1, 0, 0, incarnation];
   }
 
-  let dropped = 0;
+  let expired = 0;
   let place = -1;
   let load = 0;
-  for (let i = FIRST_POD; i < keys.length; i++) {
-    const key = keys[i]!;
-    dropped = dropped + redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
-    const count = redis.call("ZCARD", key);
-    if (redis.call("ZSCORE", key, member) !== false) {
-      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped, clock.incarnation];
+  for (let i = 0; i < pods.length; i++) {
+    const pod = pods[i]!;
+    expired = expired + redis.call("ZREMRANGEBYSCORE", pod, "-inf", clock.lease);
+    const count = redis.call("ZCARD", pod);
+    if (redis.call("ZSCORE", pod, member) !== false) {
+      const reply: Reply = [1, count, SLOT_ALREADY_HELD, i, 0, expired, incarnation];
+      return reply;
     }
     if (place < 0 || count < load) {
-      place = i - FIRST_POD;
+      place = i;
       load = count;
     }
   }
 
   let code = SLOT_SUCCESS;
   let retryAfterMs = 0;
-  const released = storedNumber(redis.call("ZSCORE", keys[2]!, member), 0);
+  const released = storedNumber(redis.call("ZSCORE", key.released, member), 0);
   if (released > clock.lease) {
     code = SLOT_RELEASED;
-  } else if (load >= numbers[MOST_PER_POD]!) {
+  } else if (load >= values.maxPerPod) {
     code = SLOT_LIMIT_EXCEEDED;
-  } else if (isFull(redis, keys[1]!, numbers[MOST_IN_ALL]!, clock)) {
+  } else if (isFull(redis, key.all, values.maxTotal, clock)) {
     code = SLOT_TOTAL_LIMIT_EXCEEDED;
-  } else if (isFull(redis, keys[5]!, numbers[MOST_PER_APP]!, clock)) {
+  } else if (isFull(redis, key.app, values.maxPerApp, clock)) {
     code = SLOT_APP_LIMIT_EXCEEDED;
-  } else if (client !== "" && isFull(redis, keys[6]!, numbers[MOST_PER_CLIENT]!, clock)) {
+  } else if (client !== "" && isFull(redis, key.client, values.maxPerClient, clock)) {
     code = SLOT_CLIENT_LIMIT_EXCEEDED;
   } else if (isRated) {
     if (isClientRated) {
-      retryAfterMs = rateWaitMs(redis, keys[7]!, numbers[CLIENT_RATE]!, numbers[CLIENT_WINDOW_MS]!, clock);
+      retryAfterMs = rateWaitMs(redis, key.clientRate, values.burstPerClient, values.clientWindowMs, clock);
     }
     if (retryAfterMs > 0) {
       code = SLOT_CLIENT_RATE_LIMITED;
     } else {
-      retryAfterMs = rateWaitMs(redis, keys[3]!, numbers[RATE]!, numbers[WINDOW_MS]!, clock);
+      retryAfterMs = rateWaitMs(redis, key.rate, values.burst, values.windowMs, clock);
       if (retryAfterMs > 0) code = SLOT_RATE_LIMITED;
     }
   }
   if (code !== SLOT_SUCCESS) {
-    redis.call("INCR", keys[4]!);
-    redis.call("PEXPIRE", keys[4]!, REJECTED_MS);
-    return [0, load, code, -1, retryAfterMs, dropped, clock.incarnation];
+    redis.call("INCR", key.rejected);
+    redis.call("PEXPIRE", key.rejected, REJECTED_MS);
+    const reply: Reply = [0, load, code, -1, retryAfterMs, expired, incarnation];
+    return reply;
   }
 
   const ends = clock.lease + leaseMs * 1000;
-  addMember(redis, keys[FIRST_POD + place]!, member, ends, unusedMs(leaseMs));
-  addMember(redis, keys[1]!, member, ends, unusedMs(leaseMs));
-  addMember(redis, keys[5]!, member, ends, unusedMs(leaseMs));
-  if (client !== "") addMember(redis, keys[6]!, member, ends, unusedClientMs(leaseMs));
-  if (isRated) addToRate(redis, keys[3]!, member, numbers[WINDOW_MS]!, clock);
-  if (isClientRated) addToRate(redis, keys[7]!, member, numbers[CLIENT_WINDOW_MS]!, clock);
-  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped, clock.incarnation];
+  addMember(redis, pods[place]!, member, ends, unusedMs(leaseMs));
+  addMember(redis, key.all, member, ends, unusedMs(leaseMs));
+  addMember(redis, key.app, member, ends, unusedMs(leaseMs));
+  if (client !== "") addMember(redis, key.client, member, ends, unusedClientMs(leaseMs));
+  if (isRated) addToRate(redis, key.rate, member, values.windowMs, clock);
+  if (isClientRated) addToRate(redis, key.clientRate, member, values.clientWindowMs, clock);
+  const reply: Reply = [1, load + 1, SLOT_SUCCESS, place, 0, expired, incarnation];
+  return reply;
 }

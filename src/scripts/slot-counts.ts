@@ -1,27 +1,29 @@
-/**
- * Counts all connections, and those on each named pod, without expired leases. Changes nothing.
- *
- * KEYS  1 clock · 2 all connections · 3 rejected · 4… pods
- * ARGV  1 lease (ms)
- * Reply 1 · connections in all · SUCCESS · attempts refused so far, then the connections of each pod
- */
+/** Counts all connections, and those on each named pod, without expired leases. Changes nothing. */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { storedNumber, wholeNumber } from "../core/platform.js";
+import { storedNumber } from "../core/platform.js";
 import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
-import { readSlotClock, slotInvalid } from "./common/slots.js";
+import { readSlotClock } from "./common/slots.js";
+import { ALWAYS_OK, invalid, operation, type ReplyOf, readCall } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const FIRST_POD = 3;
+/** `rejected`: attempts refused so far. The items are the pods. */
+export const SLOT_COUNTS = operation({
+  keys: ["clock", "all", "rejected"],
+  moreKeys: "pod",
+  arguments: [["leaseMs"]],
+  reply: [ALWAYS_OK, "total", "rejected"],
+  itemReply: ["count"],
+});
 
 export function slotCounts(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (keys.length < FIRST_POD) return slotInvalid("keys");
-  if (argv.length !== 1) return slotInvalid("arguments");
-  const leaseMs = wholeNumber(argv[0]!);
-  if (!isWithin(leaseMs, 1, MAX_DURATION_MS)) return slotInvalid("lease_ms");
-  const clock = readSlotClock(redis, keys[0]!, leaseMs);
+  const { fault, key, moreKeys, values } = readCall(SLOT_COUNTS, keys, argv);
+  if (fault !== "") return invalid(fault);
+  if (!isWithin(values.leaseMs, 1, MAX_DURATION_MS)) return invalid("lease_ms");
+  const clock = readSlotClock(redis, key.clock, values.leaseMs);
   const alive = clock.lease + 1;
-  const rejected = storedNumber(redis.call("GET", keys[2]!), 0);
-  const reply: ScriptReply = [1, redis.call("ZCOUNT", keys[1]!, alive, "+inf"), SLOT_SUCCESS, rejected];
-  for (let i = FIRST_POD; i < keys.length; i++) reply.push(redis.call("ZCOUNT", keys[i]!, alive, "+inf"));
+  const rejected = storedNumber(redis.call("GET", key.rejected), 0);
+  const head: ReplyOf<typeof SLOT_COUNTS> = [SLOT_SUCCESS, redis.call("ZCOUNT", key.all, alive, "+inf"), rejected];
+  const reply: ScriptReply = head;
+  for (const pod of moreKeys) reply.push(redis.call("ZCOUNT", pod, alive, "+inf"));
   return reply;
 }

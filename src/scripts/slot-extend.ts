@@ -1,45 +1,40 @@
 /**
  * Renews leases when Redis is out of memory: like `slot-renew`, but it extends what exists and creates nothing. Without a
  * clock the store has lost its slots: all leases are lost, and the incarnation is unknown.
- *
- * KEYS  1 clock · 2 all connections · 3 heartbeat of the proxy · 4… pods, apps and clients
- * ARGV  as of `slot-renew`
- * Reply as of `slot-renew`; store incarnation 0: unknown
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { storedNumber, wholeNumber } from "../core/platform.js";
+import { storedNumber } from "../core/platform.js";
 import {
   advanceSlotClock,
-  batchFault,
-  batchSlot,
-  FIRST_SLOT,
+  type BatchSlot,
+  checkBatch,
   readSlotClock,
-  SLOT_WIDTH,
-  slotInvalid,
   unusedClientMs,
   unusedMs,
 } from "./common/slots.js";
+import { invalid, readCall } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
+import { SLOT_RENEW } from "./slot-renew.js";
 
 export function slotExtend(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const fault = batchFault(keys, argv);
-  if (fault !== "") return slotInvalid(fault);
-  const leaseMs = wholeNumber(argv[1]!);
-  const exists = redis.call("EXISTS", keys[0]!) === 1;
-  const clock = exists ? advanceSlotClock(redis, keys[0]!, leaseMs) : readSlotClock(redis, keys[0]!, leaseMs);
+  const slots: BatchSlot[] = [];
+  const { fault, key, values } = checkBatch(readCall(SLOT_RENEW, keys, argv), argv, slots);
+  if (fault !== "") return invalid(fault);
+  const { leaseMs } = values;
+  const exists = redis.call("EXISTS", key.clock) === 1;
+  const clock = exists ? advanceSlotClock(redis, key.clock, leaseMs) : readSlotClock(redis, key.clock, leaseMs);
   const ends = clock.lease + leaseMs * 1000;
-  const reply: ScriptReply = [1, 0, SLOT_SUCCESS, exists ? clock.incarnation : 0];
+  const reply: ScriptReply = [SLOT_SUCCESS, 0, exists ? clock.incarnation : 0];
   let renewed = 0;
-  for (let i = FIRST_SLOT; i < argv.length; i = i + SLOT_WIDTH) {
-    const { member, podKey, app, client } = batchSlot(argv, keys, i);
+  for (const { member, podKey, appKey, clientKey } of slots) {
     if (storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease) {
       redis.call("ZADD", podKey, "XX", ends, member);
       redis.call("PEXPIRE", podKey, unusedMs(leaseMs));
-      redis.call("ZADD", keys[1]!, "XX", ends, member);
-      if (app >= 0) redis.call("ZADD", keys[app]!, "XX", ends, member);
-      if (client >= 0) {
-        redis.call("ZADD", keys[client]!, "XX", ends, member);
-        redis.call("PEXPIRE", keys[client]!, unusedClientMs(leaseMs));
+      redis.call("ZADD", key.all, "XX", ends, member);
+      if (appKey !== "") redis.call("ZADD", appKey, "XX", ends, member);
+      if (clientKey !== "") {
+        redis.call("ZADD", clientKey, "XX", ends, member);
+        redis.call("PEXPIRE", clientKey, unusedClientMs(leaseMs));
       }
       renewed = renewed + 1;
       reply.push(1);
@@ -47,7 +42,7 @@ export function slotExtend(redis: RedisApi, keys: string[], argv: string[]): Scr
       reply.push(0);
     }
   }
-  redis.call("PEXPIRE", keys[1]!, unusedMs(leaseMs));
+  redis.call("PEXPIRE", key.all, unusedMs(leaseMs));
   reply[1] = renewed;
   return reply;
 }

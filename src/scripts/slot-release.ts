@@ -1,52 +1,76 @@
 /**
- * Frees the slots of a batch of connections.
+ * `slot-release` frees the slots of a batch of connections. Releasing twice is harmless. A release is stored for one lease time, so
+ * that an acquire of the same connection that arrives later does not take the slot again. Of connections that held none, only so
+ * many are stored.
  *
- * KEYS  1 clock · 2 all connections · 3 released · 4… pods, apps and clients
- * ARGV  1 proxy · 2 lease (ms), then per connection: id · pod, app and client (index of the key, 1 for KEYS 4; app and client 0
- *       for none) · client (empty for none)
- * Reply 1 · number freed · SUCCESS, then per connection: 1, or 0 when it held no slot
- *
- * Releasing twice is harmless. A release is stored for one lease time, so that an acquire of the same connection that
- * arrives later does not take the slot again. That needs memory: when Redis has none, `slot-free` frees the slots. Of
- * connections that held none, only so many are stored.
+ * That needs memory. `slot-free` frees the slots when Redis has none, and stores nothing: an acquire of the same connection that
+ * arrives later, when there is memory again, takes a slot until its lease ends.
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { wholeNumber } from "../core/platform.js";
 import {
   advanceSlotClock,
-  batchFault,
-  batchSlot,
-  FIRST_SLOT,
+  BATCH,
+  BATCH_ITEM,
+  type BatchSlot,
+  checkBatch,
   freeSlot,
-  SLOT_WIDTH,
-  slotInvalid,
+  readSlotClock,
   unusedMs,
 } from "./common/slots.js";
+import { ALWAYS_OK, flag, invalid, operation, type ReplyOf, readCall } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+/** Of `slot-release` and `slot-free`. `held`: whether the connection held a slot. */
+export const SLOT_RELEASE = operation({
+  keys: ["clock", "all", "released"],
+  moreKeys: "pod, app or client",
+  arguments: [BATCH],
+  itemArguments: [BATCH_ITEM],
+  reply: [ALWAYS_OK, "released"],
+  itemReply: [flag("held")],
+});
 
 /** Stored releases at which those of connections without a slot are no longer stored: a data plane can invent any number. */
 const MOST_RELEASED = 10000;
-/** Its position among the keys. */
-const RELEASED = 2;
 
 export function slotRelease(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const fault = batchFault(keys, argv);
-  if (fault !== "") return slotInvalid(fault);
-  const leaseMs = wholeNumber(argv[1]!);
-  const clock = advanceSlotClock(redis, keys[0]!, leaseMs);
-  redis.call("ZREMRANGEBYSCORE", keys[RELEASED]!, "-inf", clock.lease);
-  const reply: ScriptReply = [1, 0, SLOT_SUCCESS];
+  const slots: BatchSlot[] = [];
+  const { fault, key, values } = checkBatch(readCall(SLOT_RELEASE, keys, argv), argv, slots);
+  if (fault !== "") return invalid(fault);
+  const { leaseMs } = values;
+  const clock = advanceSlotClock(redis, key.clock, leaseMs);
+  redis.call("ZREMRANGEBYSCORE", key.released, "-inf", clock.lease);
+  const reply: ScriptReply = emptyReply();
   let freed = 0;
-  for (let i = FIRST_SLOT; i < argv.length; i = i + SLOT_WIDTH) {
-    const slot = batchSlot(argv, keys, i);
-    const held = freeSlot(redis, keys, slot, clock);
-    if (held === 1 || redis.call("ZCARD", keys[RELEASED]!) < MOST_RELEASED) {
-      redis.call("ZADD", keys[RELEASED]!, clock.lease + leaseMs * 1000, slot.member);
+  for (const slot of slots) {
+    const held = freeSlot(redis, key.all, slot, clock);
+    if (held === 1 || redis.call("ZCARD", key.released) < MOST_RELEASED) {
+      redis.call("ZADD", key.released, clock.lease + leaseMs * 1000, slot.member);
     }
     freed = freed + held;
     reply.push(held);
   }
-  redis.call("PEXPIRE", keys[RELEASED]!, unusedMs(leaseMs));
+  redis.call("PEXPIRE", key.released, unusedMs(leaseMs));
   reply[1] = freed;
   return reply;
+}
+
+export function slotFree(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  const slots: BatchSlot[] = [];
+  const { fault, key, values } = checkBatch(readCall(SLOT_RELEASE, keys, argv), argv, slots);
+  if (fault !== "") return invalid(fault);
+  const clock = readSlotClock(redis, key.clock, values.leaseMs);
+  const reply: ScriptReply = emptyReply();
+  let freed = 0;
+  for (const slot of slots) {
+    const held = freeSlot(redis, key.all, slot, clock);
+    freed = freed + held;
+    reply.push(held);
+  }
+  reply[1] = freed;
+  return reply;
+}
+
+function emptyReply(): ReplyOf<typeof SLOT_RELEASE> {
+  return [SLOT_SUCCESS, 0];
 }

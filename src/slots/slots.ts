@@ -1,5 +1,4 @@
 /** Typed calls of the slot scripts, for the slots of one route. Every call may be repeated. */
-import { SLOT_INVALID_ARGUMENT } from "../core/codes.js";
 import {
   allConnectionsKey,
   appConnectionsKey,
@@ -15,9 +14,8 @@ import {
 } from "../core/keys.js";
 import { BUSY, FAILED, UNAVAILABLE, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
 import { clientWindowMs, type PlacementLimits, rateWindowMs } from "../engine/slots/without-store.js";
-import type { ScriptName } from "../scripts/catalog.js";
-import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { InvalidArgument, StoreError } from "../store/errors.js";
+import { StoreError } from "../store/errors.js";
+import { callOperation, type OperationCall } from "../store/operations.js";
 import type { RunOptions, Store } from "../store/store.js";
 import { routeTag } from "./route-tag.js";
 
@@ -97,28 +95,27 @@ export function createRouteSlots(
 /** Bounds the memory: data planes name routes. */
 const MAX_KNOWN_ROUTES = 20_000;
 
+/** Operations with a substitute that needs no memory, for a store that has none. */
+const WITHOUT_MEMORY = { "slot-renew": "slot-extend", "slot-release": "slot-free" } as const;
+
 /** @param tag the hash tag of the route */
-export function createSlots(store: Store, tag: string) {
+export function createSlots(store: Pick<Store, "run">, tag: string) {
   const prefix = connectionPrefix(tag);
+  const clock = connectionClockKey(prefix);
+  const all = allConnectionsKey(prefix);
+  const released = releasedKey(prefix);
+  const rejected = rejectedKey(prefix);
 
-  async function run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions) {
-    const reply = await store.run(script, keys, args, options);
-    if (reply[2] === SLOT_INVALID_ARGUMENT) throw new InvalidArgument(script, String(reply[3]));
-    return reply;
-  }
-
-  /** As `run`. A script that needs memory is replaced by one that does not, if the store has none. */
-  async function runWith(
-    [script, withoutMemory]: [ScriptName, ScriptName],
-    keys: string[],
-    args: RedisValue[],
+  async function callBatch<N extends keyof typeof WITHOUT_MEMORY>(
+    name: N,
+    batch: OperationCall<N>,
     options?: RunOptions,
   ) {
     try {
-      return await run(script, keys, args, options);
+      return await callOperation(store, name, batch, options);
     } catch (error) {
       if (!(error instanceof StoreError) || error.kind !== "out_of_memory") throw error;
-      return run(withoutMemory, keys, args, options);
+      return callOperation(store, WITHOUT_MEMORY[name], batch, options);
     }
   }
 
@@ -130,99 +127,66 @@ export function createSlots(store: Store, tag: string) {
       numbers.set(key, known);
       return known;
     };
-    const args = slots.flatMap(({ connection, pod, app, client = "" }) => [
+    const items = slots.map(({ connection, pod, app, client = "" }) => ({
       connection,
-      numberOf(podKey(prefix, pod)),
-      app === "" ? 0 : numberOf(appConnectionsKey(prefix, app)),
-      client === "" ? 0 : numberOf(clientConnectionsKey(prefix, client)),
-      client,
-    ]);
-    return { keys: [...numbers.keys()], args };
+      pod: numberOf(podKey(prefix, pod)),
+      app: app === "" ? 0 : numberOf(appConnectionsKey(prefix, app)),
+      client: client === "" ? 0 : numberOf(clientConnectionsKey(prefix, client)),
+      clientName: client,
+    }));
+    return { moreKeys: [...numbers.keys()], items };
   }
 
   return {
     async acquire(request: SlotRequest, limits: SlotLimits, options?: RunOptions): Promise<SlotAnswer> {
-      const windowMs = rateWindowMs(limits);
-      const windowOfClientMs = clientWindowMs(limits);
-      const { client = "" } = request;
-      const keys = [
-        connectionClockKey(prefix),
-        allConnectionsKey(prefix),
-        releasedKey(prefix),
-        connectionRateKey(prefix, String(windowMs)),
-        rejectedKey(prefix),
-        appConnectionsKey(prefix, request.app),
-        clientConnectionsKey(prefix, client),
-        clientRateKey(prefix, String(windowOfClientMs), client),
-        ...request.pods.map((pod) => podKey(prefix, pod)),
-      ];
-      const args = [
-        request.proxy,
-        request.connection,
-        limits.leaseMs,
-        limits.maxPerPod,
-        limits.maxTotal,
-        limits.maxPerApp,
-        limits.ratePerSecond > 0 ? limits.burst : 0,
-        windowMs,
-        request.reclaim === true ? 1 : 0,
-        request.incarnation ?? UNKNOWN_INCARNATION,
-        limits.maxPerClient ?? 0,
-        limits.burstPerClient ?? 0,
-        windowOfClientMs,
-        client,
-      ];
-      const reply = await run("slot-acquire", keys, args, options);
-      return {
-        allowed: reply[0] === 1,
-        count: Number(reply[1]),
-        code: String(reply[2]),
-        pod: request.pods[Number(reply[3])] ?? "",
-        retryAfterMs: Number(reply[4]),
-        reclaimed: Number(reply[5]),
-        incarnation: String(reply[6]),
+      const { proxy, connection, app, client = "", pods, reclaim = false, incarnation = UNKNOWN_INCARNATION } = request;
+      const { leaseMs, maxPerPod, maxTotal, maxPerApp, maxPerClient = 0, burstPerClient = 0 } = limits;
+      const burst = limits.ratePerSecond > 0 ? limits.burst : 0;
+      const windows = { windowMs: rateWindowMs(limits), clientWindowMs: clientWindowMs(limits) };
+      const keys = {
+        ...{ clock, all, released, rejected },
+        rate: connectionRateKey(prefix, String(windows.windowMs)),
+        app: appConnectionsKey(prefix, app),
+        client: clientConnectionsKey(prefix, client),
+        clientRate: clientRateKey(prefix, String(windows.clientWindowMs), client),
       };
+      const values = {
+        ...{ proxy, connection, client, reclaim, incarnation: Number(incarnation), ...windows },
+        ...{ leaseMs, maxPerPod, maxTotal, maxPerApp, burst, maxPerClient, burstPerClient },
+      };
+      const moreKeys = pods.map((pod) => podKey(prefix, pod));
+      const reply = await callOperation(store, "slot-acquire", { keys, moreKeys, values }, options);
+      const { place, expired, ...answer } = reply;
+      return { ...answer, pod: pods[place] ?? "", reclaimed: expired, incarnation: String(answer.incarnation) };
     },
 
     /** Renews leases and the heartbeat of the proxy. Returns the connections whose lease was lost. */
     async renew(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
-      const { keys, args } = numbered(slots);
-      const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), proxyHeartbeatKey(prefix, proxy)];
-      const reply = await runWith(
-        ["slot-renew", "slot-extend"],
-        [...fixed, ...keys],
-        [proxy, leaseMs, ...args],
-        options,
-      );
-      return { renewed: Number(reply[1]), lost: without(reply, slots, 4), incarnation: String(reply[3]) };
+      const keys = { clock, all, heartbeat: proxyHeartbeatKey(prefix, proxy) };
+      const batch = { keys, values: { proxy, leaseMs }, ...numbered(slots) };
+      const { renewed, incarnation, items } = await callBatch("slot-renew", batch, options);
+      return { renewed, lost: notHeld(slots, items), incarnation: String(incarnation) };
     },
 
     /** Releases slots. Returns the connections that held none. */
     async release(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
-      const { keys, args } = numbered(slots);
-      const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), releasedKey(prefix)];
-      const reply = await runWith(
-        ["slot-release", "slot-free"],
-        [...fixed, ...keys],
-        [proxy, leaseMs, ...args],
-        options,
-      );
-      return { released: Number(reply[1]), unknown: without(reply, slots, 3) };
+      const batch = { keys: { clock, all, released }, values: { proxy, leaseMs }, ...numbered(slots) };
+      const { released: count, items } = await callBatch("slot-release", batch, options);
+      return { released: count, unknown: notHeld(slots, items) };
     },
 
     async counts(pods: string[], leaseMs: number, options?: RunOptions) {
-      const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), rejectedKey(prefix)];
-      const keys = [...fixed, ...pods.map((pod) => podKey(prefix, pod))];
-      const reply = await run("slot-counts", keys, [leaseMs], options);
-      const perPod = new Map(pods.map((pod, i) => [pod, Number(reply[4 + i])]));
-      return { total: Number(reply[1]), rejected: Number(reply[3]), perPod };
+      const moreKeys = pods.map((pod) => podKey(prefix, pod));
+      const call = { keys: { clock, all, rejected }, moreKeys, values: { leaseMs } };
+      const { total, rejected: refused, items } = await callOperation(store, "slot-counts", call, options);
+      return { total, rejected: refused, perPod: new Map(pods.map((pod, i) => [pod, items[i]?.count ?? 0])) };
     },
   };
 }
 
-/** The connections for which the script replied 0. */
-function without(reply: ScriptReply, slots: SlotName[], first: number): string[] {
-  return slots.filter((_, i) => reply[first + i] !== 1).map((slot) => slot.connection);
+/** The connections that have no slot. */
+function notHeld(slots: SlotName[], items: { held: boolean }[]): string[] {
+  return slots.filter((_, i) => items[i]?.held !== true).map((slot) => slot.connection);
 }
 
 const unavailable = new Set<string>(["timeout", "unavailable", "denied", "closed"]);

@@ -17,13 +17,15 @@ function restOf(words: string[], from: number): string {
   return joinValues(rest, " ", 0);
 }
 
-/** Parses all texts but the first as whole numbers, both one by one and as a list. */
+/** Parses all texts but the first as whole numbers, both one by one and together. */
 function wholesCommand(words: string[]): string {
   const texts = splitText(restOf(words, 1), ";");
-  const together = wholeNumbers(texts, 1, texts.length - 1);
-  let result = wholeText(together.length);
+  const names: string[] = [];
+  for (let i = 1; i < texts.length; i++) names.push(wholeText(i));
+  const together = wholeNumbers(texts, 1, names);
+  let result = wholeText(names.length);
   for (let i = 1; i < texts.length; i++) {
-    result = `${result} ${exact(together[i - 1]!)}/${exact(wholeNumber(texts[i]!))}`;
+    result = `${result} ${exact(together[wholeText(i)]!)}/${exact(wholeNumber(texts[i]!))}`;
   }
   return result;
 }

@@ -73,8 +73,8 @@ forEachBackend("lock", (it) => {
       [["b", -1, TAKE], "ttl_ms"],
       [["b", 0.5, TAKE], "ttl_ms"],
       [["b", 1e308, TAKE], "ttl_ms"],
-      [["b", TTL, 2], "what"],
-      [["b", TTL, ""], "what"],
+      [["b", TTL, 2], "release"],
+      [["b", TTL, ""], "release"],
       [["b", TTL], "arguments"],
     ];
     for (const [args, field] of bad) {

@@ -50,12 +50,12 @@ const mutants: { name: string; module: string; find: RegExp; replace: string }[]
   {
     name: "final reports that ask for tokens",
     module: "grant",
-    find: /request\[NEED \+ 1\] \+ request\[WANT \+ 1\] > 0/g,
+    find: /request\.need \+ request\.want > 0/g,
     replace: "false",
   },
   {
     name: "leaving nodes that are removed with tokens",
-    module: "common/node-report",
+    module: "report",
     find: /if leave == 1 and ledger\.held == 0 then/g,
     replace: "if leave == 1 then",
   },

@@ -135,13 +135,13 @@ forEachBackend("shards", (it) => {
     const quota = quotaOf(bench);
     await quota.shards[0]!.emergencyOn(0, "load", "ann", "op-1");
     await quota.emergencyCheck(1000, false);
-    expect(await quota.shards[3]!.read()).toMatchObject({ emergency: true, reason: "load", operator: "ann" });
+    expect(await quota.shards[3]!.read()).toMatchObject({ active: true, reason: "load", operator: "ann" });
     await quota.shards[0]!.emergencyOn(0, "more load", "bea", "op-1b");
     await quota.emergencyCheck(1000, false);
-    expect(await quota.shards[3]!.read()).toMatchObject({ emergency: true, reason: "more load", operator: "bea" });
+    expect(await quota.shards[3]!.read()).toMatchObject({ active: true, reason: "more load", operator: "bea" });
     await quota.shards[0]!.emergencyOff("op-2");
     await quota.emergencyCheck(1000, false);
-    expect((await quota.shards[3]!.read()).emergency).toBe(false);
+    expect((await quota.shards[3]!.read()).active).toBe(false);
   });
 
   it("keep their number: another one is refused, and nothing changes", async (bench) => {

@@ -1,7 +1,8 @@
 /** Random histories of services that move shares of L1 between shards, crash in the middle, and whose calls arrive late. */
 import fc from "fast-check";
 import { shardOf, WHOLE_SHARE } from "../../src/core/shard.js";
-import { createQuota, type ShareRound } from "../../src/quota/quota.js";
+import { createQuota } from "../../src/quota/quota.js";
+import type { ShareRound } from "../../src/scripts/common/share.js";
 import { type DrivenStore, START } from "./driven-store.js";
 import { BrokenPromise } from "./quota-model.js";
 

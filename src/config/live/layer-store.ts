@@ -1,9 +1,9 @@
 /** Reads, writes and watches the configuration layer in the store, and notifies other nodes. */
-import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { configChannel, configKey, operationKey } from "../../core/keys.js";
 import type { Clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError } from "../../store/errors.js";
+import { callOperation } from "../../store/operations.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { layerProblem, layerProblems, layerText, parseLayer } from "../layer.js";
 import type { Problem } from "../problem.js";
@@ -42,11 +42,13 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
 
   async function ask(known: number): Promise<{ revision: number; text: string; fault?: string }> {
     try {
-      const [code, revision, text] = await store.run("config-read", [key], [known]);
-      if (code !== INVALID_ARGUMENT) return { revision: Number(revision), text: String(text) };
-      if (revision !== "config") throw new InvalidArgument("config-read", String(revision));
-      return { revision: UNREADABLE, text: "", fault: `is larger than ${MAX_BYTES} bytes` };
+      const values = { known: String(known) };
+      const { revision, config } = await callOperation(store, "config-read", { keys: { config: key }, values });
+      return { revision, text: config };
     } catch (error) {
+      if (error instanceof InvalidArgument && error.field === "config") {
+        return { revision: UNREADABLE, text: "", fault: `is larger than ${MAX_BYTES} bytes` };
+      }
       // The key has another type.
       if (!(error instanceof StoreError) || error.kind !== "script") throw error;
       return { revision: UNREADABLE, text: "", fault: `cannot be read: ${error.message}` };
@@ -73,10 +75,10 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
 
     /** Idempotent: the same operation id is executed once. */
     async write(config: Section, expected: number | undefined, operation: string) {
-      const keys = [key, operationKey(clusterId, operation)];
-      const [code, written, revision] = await store.run("config-write", keys, [expected ?? ANY, layerText(config)]);
-      if (code === INVALID_ARGUMENT) throw new InvalidArgument("config-write", String(written));
-      return { written: written === 1, revision: Number(revision) };
+      const keys = { config: key, operation: operationKey(clusterId, operation) };
+      const values = { expected: String(expected ?? ANY), config: layerText(config) };
+      const { written, revision } = await callOperation(store, "config-write", { keys, values });
+      return { written, revision };
     },
 
     publish(version: string): Promise<void> {

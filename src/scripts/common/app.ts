@@ -4,28 +4,20 @@ import { emergencyRatio, scaled } from "../../core/emergency.js";
 import { isReportTime, MOST_SPARE, paidBySpare, spareRefill } from "../../core/outage.js";
 import { isIdentifier, joinValues, splitText, storedNumber } from "../../core/platform.js";
 import { type OwnRate, ownCapacityOf } from "../../core/reserve.js";
-import type { RedisApi } from "../redis-api.js";
-import { type Cluster, MAX_COUNTER, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
+import { fields, text } from "../operation.js";
+import type { RedisApi, Stored } from "../redis-api.js";
+import { type Cluster, type ClusterNumbers, clusterFault, MAX_COUNTER, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
 
-/** Positions of an app's numbers in a call. */
-export const BURST = 0;
-/** Micro-tokens per second. */
-export const GUARANTEED = 1;
-export const PRIORITY = 2;
 /**
- * Microseconds to fill the empty bucket of a limit, which expires once it is full. 0 for an app, which is permanent and
- * fills at GUARANTEED.
+ * The arguments about an app. `guaranteed` is in micro-tokens per second. `fillUs`: microseconds to fill the empty bucket of a
+ * limit, which expires once it is full; 0 for an app, which is permanent and fills at `guaranteed`.
  */
-export const FILL_US = 3;
-/** Number of values that all scripts about an app have. */
-export const LIMIT_NUMBERS = 4;
+export const APP = fields(text("id"), "burst", "guaranteed", "priority", "fillUs");
+export type AppNumbers = Record<"burst" | "guaranteed" | "priority" | "fillUs", number>;
 
 /** The counters of a node's message, cumulative since its epoch began. */
-export const GRANTED = 4;
-export const SPENT = 5;
-export const RETURNED = 6;
-/** Number of values that all messages have. */
-export const MESSAGE_NUMBERS = 7;
+export const COUNTERS = fields("granted", "spent", "returned");
+export type Counters = Record<(typeof COUNTERS)[number], number>;
 
 const LOWEST_PRIORITY = 1000;
 /** Ten years. */
@@ -44,6 +36,18 @@ interface SpareRefill {
   left: number;
 }
 
+/** What was read of an app's hash. */
+type StoredApp = [
+  tokens: Stored,
+  debt: Stored,
+  at: Stored,
+  granted: Stored,
+  spent: Stored,
+  returned: Stored,
+  own: Stored,
+  l1Held: Stored,
+];
+
 /** A bucket with the effective limits (reduced in an emergency) and the totals since it was created. */
 export interface App extends Bucket, OwnRate {
   /** The configured capacity in tokens. */
@@ -53,7 +57,7 @@ export interface App extends Bucket, OwnRate {
   /** Tokens that nodes hold and L1 has paid. */
   l1Held: number;
   /** The fields as they were read: some are written only if they have changed. */
-  stored: (string | false)[];
+  stored: StoredApp;
   /** Only until all nodes have had the time to report. */
   spare?: SpareRefill;
   /** When it was read, in microseconds on the store's clock. */
@@ -67,39 +71,47 @@ export interface App extends Bucket, OwnRate {
 }
 
 /** The invalid argument among an app's id and numbers, or an empty text. */
-export function appFault(id: string, numbers: number[]): string {
+export function appFault(id: string, { burst, guaranteed, priority, fillUs }: AppNumbers): string {
   if (!isIdentifier(id)) return "app";
   // Text that is not a whole number was read as -1.
-  if (numbers[BURST]! < 0 || numbers[BURST]! > MAX_TOKENS) return "burst";
-  if (numbers[GUARANTEED]! < 0 || numbers[GUARANTEED]! > MAX_RATE) return "guaranteed";
-  if (numbers[PRIORITY]! < 0 || numbers[PRIORITY]! > LOWEST_PRIORITY) return "priority";
-  if (numbers[FILL_US]! < 0 || numbers[FILL_US]! > LONGEST_FILL_US) return "fill_us";
-  return "";
+  if (burst < 0 || burst > MAX_TOKENS) return "burst";
+  if (guaranteed < 0 || guaranteed > MAX_RATE) return "guaranteed";
+  if (priority < 0 || priority > LOWEST_PRIORITY) return "priority";
+  return fillUs < 0 || fillUs > LONGEST_FILL_US ? "fill_us" : "";
+}
+
+/** Checks the numbers of the cluster and of the app in a call. */
+export function checkApp<C extends { fault: string; values: ClusterNumbers & AppNumbers & { id: string } }>(
+  call: C,
+): C {
+  if (call.fault === "") call.fault = clusterFault(call.values);
+  if (call.fault === "") call.fault = appFault(call.values.id, call.values);
+  return call;
 }
 
 /** Configured capacity in micro-tokens. */
-export function configuredCapacity(numbers: number[]): number {
-  return numbers[BURST]! * MICRO;
+export function configuredCapacity({ burst }: AppNumbers): number {
+  return burst * MICRO;
 }
 
 /** Configured rate in micro-tokens per second. May be a fraction: one per month is less than half a micro-token. */
-export function configuredRate(numbers: number[]): number {
-  const fillUs = numbers[FILL_US]!;
-  return fillUs === 0 ? numbers[GUARANTEED]! : configuredCapacity(numbers) / (fillUs / US_PER_SECOND);
+export function configuredRate(numbers: AppNumbers): number {
+  const { fillUs } = numbers;
+  return fillUs === 0 ? numbers.guaranteed : configuredCapacity(numbers) / (fillUs / US_PER_SECOND);
 }
 
 /**
  * Reads the app and refills it up to now. A changed limit applies from the last call on: the level is kept and clamped
  * to the new capacity. Whoever writes the app also writes the cluster: both count what L1 has paid and nodes hold.
  */
-export function readApp(redis: RedisApi, key: string, numbers: number[], cluster: Cluster): App {
+export function readApp(redis: RedisApi, key: string, numbers: AppNumbers, cluster: Cluster): App {
   let capacity = configuredCapacity(numbers);
   let rate = configuredRate(numbers);
-  const isLimit = numbers[FILL_US]! > 0;
-  const fields = redis.call("HMGET", key, "tokens", "debt", "at", "granted", "spent", "returned", "own", "l1_held");
-  const tokens = storedNumber(fields[0]!, capacity);
+  const isLimit = numbers.fillUs > 0;
+  const stored = redis.call("HMGET", key, "tokens", "debt", "at", "granted", "spent", "returned", "own", "l1_held");
+  const tokens = storedNumber(stored[0], capacity);
   if (cluster.emergencyMs !== NO_EMERGENCY) {
-    const ratio = emergencyRatio(numbers[PRIORITY]!);
+    const ratio = emergencyRatio(numbers.priority);
     capacity = scaled(capacity, ratio);
     rate = scaled(rate, ratio);
   }
@@ -107,24 +119,24 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
   // A table of up to 16 fields takes half the memory, and time, of a larger one. The spare refill is the 17th, and rare.
   const app: App = {
     tokens,
-    debt: storedNumber(fields[1]!, 0),
+    debt: storedNumber(stored[1], 0),
     capacity,
     held: 0,
     rate,
     reserve: rate,
-    burst: numbers[BURST]!,
+    burst: numbers.burst,
     isLimit,
-    own: storedNumber(fields[6]!, ownCapacity),
+    own: storedNumber(stored[6], ownCapacity),
     ownCapacity,
-    l1Held: storedNumber(fields[7]!, 0),
+    l1Held: storedNumber(stored[7], 0),
     at: cluster.now,
-    granted: storedNumber(fields[3]!, 0),
-    spent: storedNumber(fields[4]!, 0),
-    returned: storedNumber(fields[5]!, 0),
-    stored: fields,
+    granted: storedNumber(stored[3], 0),
+    spent: storedNumber(stored[4], 0),
+    returned: storedNumber(stored[5], 0),
+    stored,
   };
   app.held = Math.max(app.granted - app.spent - app.returned, 0) * MICRO;
-  if (!isLimit && fields[7] === false && app.held > 0) {
+  if (!isLimit && stored[7] === false && app.held > 0) {
     // Last written by release 0.2, which did not count per app.
     app.l1Held = Math.min(app.held, configuredCapacity(numbers)) / MICRO;
     cluster.held = cluster.held + app.l1Held * MICRO;
@@ -133,7 +145,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
   const { now, outage } = cluster;
   const mayHaveSpare = isReportTime(outage.to, now);
   // A bucket that is not stored is full, and was so in the outage.
-  const last = storedNumber(fields[2]!, mayHaveSpare ? outage.from : now);
+  const last = storedNumber(stored[2], mayHaveSpare ? outage.from : now);
   const elapsed = now - last;
   const lost = refill(app, elapsed);
   if (mayHaveSpare) {
@@ -173,12 +185,13 @@ export function roomOf({ burst, held }: App): number {
 }
 
 /** A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state. */
-export function writeApp(redis: RedisApi, key: string, app: App, numbers: number[]): void {
+export function writeApp(redis: RedisApi, key: string, app: App, numbers: AppNumbers): void {
   const { tokens, debt, at, granted, spent, returned } = app;
   cutOwn(app);
-  const { own, l1Held, stored } = app;
+  const { own, l1Held } = app;
+  const [, storedDebt, , , , storedReturned, storedOwn, storedL1Held] = app.stored;
   // While a node gets as many tokens as it has spent, what it holds stays the same.
-  const sameInL1 = app.isLimit || (storedNumber(stored[6]!, -1) === own && storedNumber(stored[7]!, -1) === l1Held);
+  const sameInL1 = app.isLimit || (storedNumber(storedOwn, -1) === own && storedNumber(storedL1Held, -1) === l1Held);
   // The pairs are written out: collecting them in a list takes a tenth of a grant's time.
   if (sameInL1) redis.call("HSET", key, "tokens", tokens, "at", at, "granted", granted, "spent", spent);
   else {
@@ -199,7 +212,7 @@ export function writeApp(redis: RedisApi, key: string, app: App, numbers: number
       l1Held,
     );
   }
-  const isUnchanged = storedNumber(stored[1]!, 0) === debt && storedNumber(stored[5]!, 0) === returned;
+  const isUnchanged = storedNumber(storedDebt, 0) === debt && storedNumber(storedReturned, 0) === returned;
   if (!isUnchanged) redis.call("HSET", key, "debt", debt, "returned", returned);
   const { spare } = app;
   if (spare !== undefined) redis.call("HSET", key, "spare", joinValues([spare.from, spare.left], " ", MAX_COUNTER));

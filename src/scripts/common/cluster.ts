@@ -9,18 +9,16 @@ import {
   type StoppedBursts,
 } from "../../core/emergency.js";
 import { type Outage, outageAt } from "../../core/outage.js";
-import { storedNumber, wholeNumbers } from "../../core/platform.js";
+import { storedNumber } from "../../core/platform.js";
 import { type Payer, reserveOf } from "../../core/reserve.js";
 import { largestNeed, MAX_SHARDS } from "../../core/shard.js";
+import { fields } from "../operation.js";
 import type { RedisApi } from "../redis-api.js";
 import { type Demand, readShard, type Share, shareOfCapacity, shareOfRate } from "./share.js";
 
-/** The first numbers of every quota script: the cluster's capacity, its rate, the time-to-live of a node, and the shards. */
-export const CLUSTER_ARGUMENTS = 4;
-const CAPACITY = 0;
-const RATE = 1;
-const TTL_MS = 2;
-const SHARDS = 3;
+/** The first arguments of every quota script. The rate is in micro-tokens per second. */
+export const CLUSTER = fields("clusterCapacity", "clusterRate", "nodeTtlMs", "shards");
+export type ClusterNumbers = Record<(typeof CLUSTER)[number], number>;
 
 /** The largest rate in micro-tokens per second. */
 export const MAX_RATE = MAX_TOKENS * MICRO;
@@ -80,27 +78,26 @@ export function storeTime(redis: RedisApi): number {
 }
 
 /** The invalid one among the cluster's numbers, or an empty text. */
-export function clusterFault(numbers: number[]): string {
-  if (!isWithin(numbers[CAPACITY]!, 0, MAX_TOKENS)) return "cluster_capacity";
-  if (!isWithin(numbers[RATE]!, 0, MAX_RATE)) return "cluster_rate";
-  if (!isWithin(numbers[TTL_MS]!, 1, MAX_DURATION_MS)) return "node_ttl_ms";
-  if (!isWithin(numbers[SHARDS]!, 1, MAX_SHARDS)) return "shards";
+export function clusterFault({ clusterCapacity, clusterRate, nodeTtlMs, shards }: ClusterNumbers): string {
+  if (!isWithin(clusterCapacity, 0, MAX_TOKENS)) return "cluster_capacity";
+  if (!isWithin(clusterRate, 0, MAX_RATE)) return "cluster_rate";
+  if (!isWithin(nodeTtlMs, 1, MAX_DURATION_MS)) return "node_ttl_ms";
+  if (!isWithin(shards, 1, MAX_SHARDS)) return "shards";
   return "";
 }
 
-/** Reads a call of `count` numbers, those of the cluster first, and `texts` texts. */
-export function readClusterCall(argv: string[], count: number, texts: number): { fault: string; numbers: number[] } {
-  if (argv.length !== count + texts) return { fault: "arguments", numbers: [] };
-  const numbers = wholeNumbers(argv, 0, count);
-  return { fault: clusterFault(numbers), numbers };
+/** Checks the cluster's numbers in a call. */
+export function checkCluster<C extends { fault: string; values: ClusterNumbers }>(call: C): C {
+  if (call.fault === "") call.fault = clusterFault(call.values);
+  return call;
 }
 
 /** Reads the cluster and refills it up to now. */
-export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cluster {
-  const shards = numbers[SHARDS]!;
+export function readCluster(redis: RedisApi, key: string, numbers: ClusterNumbers): Cluster {
+  const { clusterCapacity, clusterRate, shards } = numbers;
   const { share, demand } = readShard(redis, key, shards);
-  const capacity = shareOfCapacity(numbers[CAPACITY]!, share);
-  const nodeTtl = numbers[TTL_MS]! * 1000;
+  const capacity = shareOfCapacity(clusterCapacity, share);
+  const nodeTtl = numbers.nodeTtlMs * 1000;
   const now = storeTime(redis);
   const fields = redis.call(
     "HMGET",
@@ -115,34 +112,34 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
     "outage_from",
     "outage_to",
   );
-  const last = storedNumber(fields[1]!, 0);
+  const last = storedNumber(fields[1], 0);
   const elapsed = last === 0 ? 0 : now - last;
-  const known = { from: storedNumber(fields[7]!, 0), to: storedNumber(fields[8]!, 0) };
+  const known = { from: storedNumber(fields[7], 0), to: storedNumber(fields[8], 0) };
   const outage = outageAt(known, last, now);
   let emergencyMs = NO_EMERGENCY;
   if (fields[4] !== false && fields[4] !== BY_NOBODY) {
-    const until = storedNumber(fields[5]!, 0);
+    const until = storedNumber(fields[5], 0);
     if (until === 0) emergencyMs = 0;
     else if (now < until) emergencyMs = Math.ceil((until - now) / 1000);
   }
-  const rate = shareOfRate(numbers[RATE]!, share);
+  const rate = shareOfRate(clusterRate, share);
   const cluster: Cluster = {
     // Release 0.2 let it become negative.
-    tokens: Math.max(storedNumber(fields[0]!, capacity), 0),
+    tokens: Math.max(storedNumber(fields[0], capacity), 0),
     debt: 0,
     capacity,
-    held: storedNumber(fields[3]!, 0) * MICRO,
+    held: storedNumber(fields[3], 0) * MICRO,
     rate,
     reserve: reserveOf(capacity, rate),
-    burstsStopped: storedNumber(fields[6]!, 0) > 0,
-    wholeRate: numbers[RATE]!,
-    wholeReserve: reserveOf(numbers[CAPACITY]! * MICRO, numbers[RATE]!),
+    burstsStopped: storedNumber(fields[6], 0) > 0,
+    wholeRate: clusterRate,
+    wholeReserve: reserveOf(clusterCapacity * MICRO, clusterRate),
     shards,
-    largestNeed: largestNeed(numbers[CAPACITY]!, shards) * MICRO,
+    largestNeed: largestNeed(clusterCapacity, shards) * MICRO,
     share,
     demand,
     now,
-    clock: storedNumber(fields[2]!, now) + Math.min(Math.max(elapsed, 0), Math.floor(nodeTtl / 3)),
+    clock: storedNumber(fields[2], now) + Math.min(Math.max(elapsed, 0), Math.floor(nodeTtl / 3)),
     outage,
     outageIsNew: outage.to !== known.to,
     nodeTtl,
@@ -175,14 +172,14 @@ export function readWrittenOff(redis: RedisApi, key: string): number {
 /** The whole emergency state, for the scripts that change it; the others use `Cluster.emergencyMs`. */
 export function readEmergency(redis: RedisApi, key: string): Emergency {
   const fields = redis.call("HMGET", key, "em_source", "em_since", "em_until", "em_calm");
-  const source = fields[0]!;
+  const source = fields[0];
   const on = source !== false && source !== BY_NOBODY;
   return {
     active: on,
     source: on ? source : BY_NOBODY,
-    since: storedNumber(fields[1]!, 0),
-    until: storedNumber(fields[2]!, 0),
-    calmSince: storedNumber(fields[3]!, 0),
+    since: storedNumber(fields[1], 0),
+    until: storedNumber(fields[2], 0),
+    calmSince: storedNumber(fields[3], 0),
   };
 }
 
@@ -194,7 +191,7 @@ export function writeEmergency(redis: RedisApi, key: string, emergency: Emergenc
 /** The first stage of the automatic emergency. Release 0.2 does not know these fields. */
 export function readStopped(redis: RedisApi, key: string): StoppedBursts {
   const fields = redis.call("HMGET", key, "bursts_stopped", "bursts_calm");
-  return { since: storedNumber(fields[0]!, 0), calmSince: storedNumber(fields[1]!, 0) };
+  return { since: storedNumber(fields[0], 0), calmSince: storedNumber(fields[1], 0) };
 }
 
 export function writeStopped(redis: RedisApi, key: string, { since, calmSince }: StoppedBursts): void {
@@ -211,8 +208,8 @@ export function wasOwnShort(redis: RedisApi, key: string, now: number): boolean 
 export function readOrder(redis: RedisApi, key: string, { active, source }: Emergency): EmergencyOrder {
   if (!active || source !== BY_OPERATOR) return { reason: "", operator: "" };
   const fields = redis.call("HMGET", key, "em_reason", "em_operator");
-  const reason = fields[0]!;
-  const operator = fields[1]!;
+  const reason = fields[0];
+  const operator = fields[1];
   return { reason: reason === false ? "" : reason, operator: operator === false ? "" : operator };
 }
 

@@ -3,14 +3,12 @@ import { charge, chargeable, MICRO } from "../../core/bucket.js";
 import type { Outage } from "../../core/outage.js";
 import {
   type App,
+  type Counters,
   chargeApp,
   cutOwn,
-  GRANTED,
-  RETURNED,
   recordSpent,
   returnToApp,
   roomOf,
-  SPENT,
   take,
   takeSpare,
 } from "./app.js";
@@ -42,9 +40,9 @@ export function grantTokens({ ledger, cluster }: NodeState, entry: Entry, app: A
  * The store has lost the entry. Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
  * holds, or owes, are charged to the new one. Refunds of that spending are not credited: no bucket has paid for it.
  */
-function startLostEntry({ redis, key }: Ledger, entry: Entry, message: number[]): void {
-  entry.returned = message[RETURNED]!;
-  entry.spent = Math.min(message[GRANTED]! - entry.returned, message[SPENT]!);
+function startLostEntry({ redis, key }: Ledger, entry: Entry, message: Counters): void {
+  entry.returned = message.returned;
+  entry.spent = Math.min(message.granted - entry.returned, message.spent);
   entry.granted = entry.spent + entry.returned;
   if (entry.spent > 0) redis.call("HSET", key, finalSpentField(entry.app), entry.spent);
 }
@@ -130,18 +128,18 @@ export function returnTokens(cluster: Cluster, entry: Entry, app: App, tokens: n
  * No message creates tokens: the app has paid for what an entry was granted and has not returned, except for spending that
  * cannot be refunded, and L1 for what is not recorded as unpaid.
  */
-export function applyReport(state: NodeState, entry: Entry, message: number[], app: App): void {
+export function applyReport(state: NodeState, entry: Entry, message: Counters, app: App): void {
   const { ledger, cluster } = state;
   const before = heldTokens(entry);
-  let spent = message[SPENT]!;
+  let spent = message.spent;
   if (isLost(ledger, entry)) startLostEntry(ledger, entry, message);
   else if (spent < entry.spent) {
     spent = Math.max(spent, finalSpent(ledger, entry.app));
   }
   // Counters only grow, except `spent`.
-  const newlyReturned = Math.max(message[RETURNED]! - entry.returned, 0);
+  const newlyReturned = Math.max(message.returned - entry.returned, 0);
   const returned = entry.returned + newlyReturned;
-  const missing = Math.max(message[GRANTED]!, spent + returned, entry.granted) - entry.granted;
+  const missing = Math.max(message.granted, spent + returned, entry.granted) - entry.granted;
   // Both are netted before a bucket changes, so that a wrong message cannot return more than it was granted.
   const both = Math.min(missing, newlyReturned);
   entry.granted = entry.granted + both;

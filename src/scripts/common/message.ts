@@ -1,11 +1,13 @@
 /** A node's message: reading and validating its arguments, and the head of every reply to a node. */
-import { EPOCH_CLOSED, INVALID_ARGUMENT, OK, STALE_MESSAGE } from "../../core/codes.js";
-import { wholeNumbers } from "../../core/platform.js";
+import { EPOCH_CLOSED, OK, STALE_MESSAGE } from "../../core/codes.js";
+import { wholeNumber, wholeNumbers } from "../../core/platform.js";
+import { fields, flag, type Listed, text } from "../operation.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
-import { appFault, GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./app.js";
+import { type AppNumbers, appFault, type Counters } from "./app.js";
 import {
-  CLUSTER_ARGUMENTS,
+  CLUSTER,
   type Cluster,
+  type ClusterNumbers,
   clusterFault,
   isWithin,
   liveNodes,
@@ -15,99 +17,112 @@ import {
 import { grantedField, type Ledger, MAX_APPS, type NodeState } from "./ledger.js";
 import { unpackReply } from "./saved-reply.js";
 
-/** Positions after the cluster's numbers. */
-const SEQ = CLUSTER_ARGUMENTS;
-const NODE_ARGUMENT = CLUSTER_ARGUMENTS + 1;
-/** Keys before those of the apps: cluster, nodes, ledger. */
-export const NODE_KEYS = 3;
+/** The keys and arguments of every message before those of its apps. */
+export const MESSAGE_KEYS = fields("cluster", "nodes", "ledger");
+export const SENDER = fields("seq", text("node"));
+/** The head of every reply to a node. If it was not known, the store has lost its ledger, and the node reports all that it holds. */
+export const NODE_REPLY = fields(text("code"), "liveNodes", flag("emergency"), "emergencyLeftMs", flag("known"));
+
 /** The longest name of a node in its epoch: two ids, a separator and room to spare. */
 const MAX_NODE_LENGTH = 300;
 
 /** The largest counter of a node, so that sums of several stay below 2^53. */
 const MAX_CLAIM = 2251799813685248;
 
-export function invalid(field: string): ScriptReply {
-  return [INVALID_ARGUMENT, field];
+/** The numbers about an app in every message. */
+export type AppReport = AppNumbers & Counters;
+
+/** Where the arguments about apps begin, the names of their numbers, and which of these only this script has. */
+export interface MessageLayout<N extends string> {
+  itemsAt: number;
+  names: readonly (N | keyof AppReport)[];
+  own: readonly N[];
 }
 
-export interface Message {
+export interface Message<N extends string> {
   /** The invalid argument, or an empty text. The other fields are complete only if it is empty. */
   fault: string;
-  /** The cluster's numbers and the seq. */
-  head: number[];
+  key: Record<(typeof MESSAGE_KEYS)[number], string>;
+  cluster: ClusterNumbers;
   seq: number;
   /** The node in its epoch. */
   node: string;
   apps: string[];
   /** The numbers of each app. */
-  requests: number[][];
+  requests: Record<N | keyof AppReport, number>[];
 }
 
-/** Reads a message whose apps start at position `from` and have `width` arguments each: the id and its numbers. */
-export function readMessage(keys: string[], argv: string[], from: number, width: number): Message {
-  const message: Message = { fault: "arguments", head: [], seq: 0, node: "", apps: [], requests: [] };
-  if (argv.length <= NODE_ARGUMENT) return message;
-  message.head = wholeNumbers(argv, 0, NODE_ARGUMENT);
-  message.seq = message.head[SEQ]!;
-  message.node = argv[NODE_ARGUMENT]!;
-  message.fault = headFault(message, keys.length - NODE_KEYS, argv.length - from, width);
-  for (let start = from; message.fault === "" && start < argv.length; start = start + width) {
-    const request = wholeNumbers(argv, start + 1, width - 1);
-    message.fault = requestFault(argv[start]!, request);
-    message.apps.push(argv[start]!);
+/** Reads a message, faster than `readCall`. */
+export function readMessage<N extends string>(keys: string[], argv: string[], layout: MessageLayout<N>): Message<N> {
+  const { itemsAt, names, own } = layout;
+  const message: Message<N> = {
+    fault: "",
+    key: { cluster: "", nodes: "", ledger: "" },
+    cluster: { clusterCapacity: 0, clusterRate: 0, nodeTtlMs: 0, shards: 0 },
+    seq: 0,
+    node: "",
+    apps: [],
+    requests: [],
+  };
+  if (argv.length < itemsAt) message.fault = "arguments";
+  else if (keys.length < MESSAGE_KEYS.length) message.fault = "keys";
+  if (message.fault !== "") return message;
+  message.key = { cluster: keys[0]!, nodes: keys[1]!, ledger: keys[2]! };
+  message.cluster = wholeNumbers(argv, 0, CLUSTER);
+  message.seq = wholeNumber(argv[CLUSTER.length]!);
+  message.node = argv[CLUSTER.length + 1]!;
+  const width = names.length + 1;
+  message.fault = headFault(message, keys.length - MESSAGE_KEYS.length, (argv.length - itemsAt) / width);
+  for (let start = itemsAt; message.fault === "" && start < argv.length; start = start + width) {
+    const app = argv[start]!;
+    const request = wholeNumbers(argv, start + 1, names);
+    message.fault = requestFault(app, request, own);
+    message.apps.push(app);
     message.requests.push(request);
   }
   if (message.fault === "" && hasDuplicates(message.apps)) message.fault = "app given twice";
   return message;
 }
 
-function headFault({ head, seq, node }: Message, apps: number, rest: number, width: number): string {
-  const fault = clusterFault(head);
+function headFault<N extends string>({ cluster, seq, node }: Message<N>, apps: number, items: number): string {
+  const fault = clusterFault(cluster);
   if (fault !== "") return fault;
-  if (apps < 0) return "keys";
   if (apps > MAX_APPS) return "apps";
-  if (rest !== apps * width) return "arguments";
+  if (items !== apps) return "arguments";
   if (!isWithin(seq, 1, MAX_COUNTER)) return "seq";
   return node === "" || node.length > MAX_NODE_LENGTH ? "node" : "";
 }
 
-function requestFault(app: string, request: number[]): string {
+function requestFault<N extends string>(
+  app: string,
+  request: AppReport & Record<N, number>,
+  own: readonly N[],
+): string {
   const fault = appFault(app, request);
   if (fault !== "") return fault;
-  const granted = request[GRANTED]!;
+  const { granted, spent, returned } = request;
   if (granted < 0 || granted > MAX_CLAIM) return "granted";
-  if (request[SPENT]! < 0 || request[SPENT]! > MAX_CLAIM) return "spent";
-  if (request[RETURNED]! < 0 || request[RETURNED]! > granted) return "returned";
-  for (let i = MESSAGE_NUMBERS; i < request.length; i++) {
-    if (request[i]! < 0 || request[i]! > MAX_COUNTER) return amountName(i - MESSAGE_NUMBERS);
+  if (spent < 0 || spent > MAX_CLAIM) return "spent";
+  if (returned < 0 || returned > granted) return "returned";
+  for (const name of own) {
+    const amount: number = request[name];
+    if (amount < 0 || amount > MAX_COUNTER) return name;
   }
   return "";
-}
-
-/** The amounts after the counters, as `grant` has them. */
-function amountName(place: number): string {
-  if (place === 0) return "need";
-  return place === 1 ? "want" : "borrow";
 }
 
 function hasDuplicates(apps: string[]): boolean {
   // The field name, not the id, is the key: an id could be a property that every JavaScript object has.
   const seen: Record<string, boolean> = {};
   for (const app of apps) {
-    if (seen[grantedField(app)] === true) return true;
-    seen[grantedField(app)] = true;
+    const field = grantedField(app);
+    if (seen[field] === true) return true;
+    seen[field] = true;
   }
   return false;
 }
 
-/** Number of values in the head of a reply. */
-export const HEAD = 5;
-
-/**
- * The head of every reply: code, live nodes, emergency (0 or 1), its remaining milliseconds, and whether the node was known
- * before (0 or 1). If it was not, the store has lost its ledger, and the node reports all that it holds.
- */
-export function replyHead(code: string, live: number, { cluster, ledger }: KnownNode): ScriptReply {
+export function replyHead(code: string, live: number, { cluster, ledger }: KnownNode): Listed<typeof NODE_REPLY> {
   const { emergencyMs } = cluster;
   return [code, live, emergencyMs === NO_EMERGENCY ? 0 : 1, Math.max(emergencyMs, 0), ledger.known ? 1 : 0];
 }
@@ -123,17 +138,16 @@ export function isOld(ledger: Ledger, seq: number): boolean {
 }
 
 /** The saved reply for a repeated message, otherwise STALE_MESSAGE. */
-export function replyToOld(
+export function replyToOld<N extends string>(
   redis: RedisApi,
-  keys: string[],
-  message: Message,
+  { key, seq }: Message<N>,
   { ledger, cluster }: NodeState,
 ): ScriptReply {
-  if (message.seq === ledger.seq) {
-    const answer = redis.call("HGET", keys[2]!, "answer");
+  if (seq === ledger.seq) {
+    const answer = redis.call("HGET", key.ledger, "answer");
     if (answer !== false) return unpackReply(answer);
   }
-  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster), { cluster, ledger });
+  return replyHead(STALE_MESSAGE, liveNodes(redis, key.nodes, cluster), { cluster, ledger });
 }
 
 /** Marks the node as alive, unless its epoch is closed. Returns the code for the head. */

@@ -32,8 +32,8 @@ export function readShard(redis: RedisApi, key: string, shards: number): Shard {
   const fields = redis.call("HMGET", key, "share_capacity", "share_rate", "taken", "refused");
   const equal = equalShare(shards);
   return {
-    share: { capacity: storedNumber(fields[0]!, equal), rate: storedNumber(fields[1]!, equal) },
-    demand: { taken: storedNumber(fields[2]!, 0), refused: storedNumber(fields[3]!, 0) },
+    share: { capacity: storedNumber(fields[0], equal), rate: storedNumber(fields[1], equal) },
+    demand: { taken: storedNumber(fields[2], 0), refused: storedNumber(fields[3], 0) },
   };
 }
 
@@ -77,9 +77,9 @@ export function recordRefused(redis: RedisApi, { demand, share }: Shard, need: R
   const { key, tokens, waitMs, now } = need;
   demand.refused = demand.refused + tokens;
   const fields = redis.call("HMGET", key, "short_since", "short_at", "largest", "largest_until");
-  const elapsed = now - storedNumber(fields[1]!, 0);
-  const since = elapsed < 0 || elapsed > SHORTAGE_END ? now : storedNumber(fields[0]!, now);
-  const before = now < storedNumber(fields[3]!, 0) ? storedNumber(fields[2]!, 0) : 0;
+  const elapsed = now - storedNumber(fields[1], 0);
+  const since = elapsed < 0 || elapsed > SHORTAGE_END ? now : storedNumber(fields[0], now);
+  const before = now < storedNumber(fields[3], 0) ? storedNumber(fields[2], 0) : 0;
   redis.call("HSET", key, "short_since", since, "short_at", now);
   if (tokens >= before) {
     const until = now + Math.min(waitMs * 2000 + REMEMBERED, LONGEST_REMEMBERED);
@@ -91,7 +91,7 @@ export function recordRefused(redis: RedisApi, { demand, share }: Shard, need: R
 /** The largest need that was refused recently, in tokens. */
 export function largestRefused(redis: RedisApi, key: string, now: number): number {
   const fields = redis.call("HMGET", key, "largest", "largest_until");
-  return now < storedNumber(fields[1]!, 0) ? storedNumber(fields[0]!, 0) : 0;
+  return now < storedNumber(fields[1], 0) ? storedNumber(fields[0], 0) : 0;
 }
 
 /** A large need was paid: the share may become smaller. */
@@ -100,20 +100,20 @@ export function forgetLargest(redis: RedisApi, key: string): void {
 }
 
 /** A round of share changes: its number, and who runs it. Only the latest round may change the share of a shard. */
-export interface Round {
+export interface ShareRound {
   round: number;
   owner: string;
 }
 
-export function readRound(redis: RedisApi, key: string): Round {
+export function readRound(redis: RedisApi, key: string): ShareRound {
   const fields = redis.call("HMGET", key, "round", "round_owner");
-  return { round: storedNumber(fields[0]!, 0), owner: fields[1] === false ? "" : fields[1]! };
+  return { round: storedNumber(fields[0], 0), owner: fields[1] === false ? "" : fields[1] };
 }
 
-export function isSameRound(one: Round, other: Round): boolean {
+export function isSameRound(one: ShareRound, other: ShareRound): boolean {
   return one.round === other.round && one.owner === other.owner;
 }
 
-export function writeRound(redis: RedisApi, key: string, { round, owner }: Round): void {
+export function writeRound(redis: RedisApi, key: string, { round, owner }: ShareRound): void {
   redis.call("HSET", key, "round", round, "round_owner", owner);
 }

@@ -1,9 +1,9 @@
 /** Connection slots in the store: the clock of their leases, and the arguments that name connections. */
-import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
 import { connectionMember } from "../../core/keys.js";
-import { isIdentifier, storedNumber, wholeNumber } from "../../core/platform.js";
+import { isIdentifier, storedNumber, wholeNumbers } from "../../core/platform.js";
 import { renewalMs } from "../../core/slot-lease.js";
-import type { RedisApi, ScriptReply } from "../redis-api.js";
+import { type Call, fields, text } from "../operation.js";
+import type { RedisApi } from "../redis-api.js";
 import { isWithin, MAX_DURATION_MS, storeTime } from "./cluster.js";
 
 /** Maximum number of connections per call. */
@@ -39,19 +39,15 @@ export interface SlotClock {
   lease: number;
 }
 
-export function slotInvalid(field: string): ScriptReply {
-  return [0, 0, SLOT_INVALID_ARGUMENT, field];
-}
-
 export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): SlotClock {
   const now = storeTime(redis);
-  const fields = redis.call("HMGET", key, "told", "steady", "lease", "memory");
-  const elapsed = Math.max(now - storedNumber(fields[0]!, now), 0);
+  const stored = redis.call("HMGET", key, "told", "steady", "lease", "memory");
+  const elapsed = Math.max(now - storedNumber(stored[0], now), 0);
   return {
-    incarnation: storedNumber(fields[3]!, now),
+    incarnation: storedNumber(stored[3], now),
     told: now,
-    steady: storedNumber(fields[1]!, now) + elapsed,
-    lease: storedNumber(fields[2]!, now) + Math.min(elapsed, Math.floor(renewalMs(leaseMs * 1000))),
+    steady: storedNumber(stored[1], now) + elapsed,
+    lease: storedNumber(stored[2], now) + Math.min(elapsed, Math.floor(renewalMs(leaseMs * 1000))),
   };
 }
 
@@ -64,68 +60,64 @@ export function advanceSlotClock(redis: RedisApi, key: string, leaseMs: number):
   return clock;
 }
 
-/** Keys of a batch before those of its pods, apps and clients. */
-export const FIXED_KEYS = 3;
-/** Arguments of a batch before its connections: proxy and lease. */
-export const FIRST_SLOT = 2;
-/** Arguments of one connection: id, pod, app, client as keys, and the client. */
-export const SLOT_WIDTH = 5;
-
 /**
- * The invalid argument of a batch, or an empty text. Each connection has its id, the indexes of the keys of its pod, its app and
- * its client (0 for none), counted from 1 among the keys after the fixed ones, and the client (empty for none).
+ * A batch of connections. Of each: its id, the numbers of its keys among `moreKeys`, counted from 1 (app and client 0 for none), and
+ * its client (empty for none).
  */
-export function batchFault(keys: string[], argv: string[]): string {
-  if (argv.length < FIRST_SLOT) return "arguments";
-  if (!isIdentifier(argv[0]!)) return "proxy";
-  if (!isWithin(wholeNumber(argv[1]!), 1, MAX_DURATION_MS)) return "lease_ms";
-  if (keys.length < FIXED_KEYS) return "keys";
-  const count = (argv.length - FIRST_SLOT) / SLOT_WIDTH;
+export const BATCH = fields(text("proxy"), "leaseMs");
+const BATCH_KEYS = fields("pod", "app", "client");
+export const BATCH_ITEM = fields(text("connection"), "pod", "app", "client", text("clientName"));
+
+/** A connection of a batch: its member in the sets, and their keys. Empty: it is not counted for an app, or a client. */
+export interface BatchSlot {
+  member: string;
+  podKey: string;
+  appKey: string;
+  clientKey: string;
+}
+
+type BatchCall = Call<{ keys: readonly string[]; arguments: readonly [typeof BATCH]; reply: [] }>;
+
+/** Reads the connections of a call into `slots`. Returns the call, with a fault if one is invalid. */
+export function checkBatch<C extends BatchCall>(call: C, argv: string[], slots: BatchSlot[]): C {
+  if (call.fault === "") call.fault = batchFault(call, argv, slots);
+  return call;
+}
+
+function batchFault({ values, moreKeys, itemsAt }: BatchCall, argv: string[], slots: BatchSlot[]): string {
+  const { proxy, leaseMs } = values;
+  if (!isIdentifier(proxy)) return "proxy";
+  if (!isWithin(leaseMs, 1, MAX_DURATION_MS)) return "lease_ms";
+  const count = (argv.length - itemsAt) / BATCH_ITEM.length;
   if (Math.floor(count) !== count) return "arguments";
   if (count > MAX_BATCH) return "connections";
-  const named = keys.length - FIXED_KEYS;
-  for (let i = FIRST_SLOT; i < argv.length; i = i + SLOT_WIDTH) {
-    if (!isIdentifier(argv[i]!)) return "connection";
-    if (!isWithin(wholeNumber(argv[i + 1]!), 1, named)) return "pod";
-    if (!isWithin(wholeNumber(argv[i + 2]!), 0, named)) return "app";
-    const client = wholeNumber(argv[i + 3]!);
-    if (!isWithin(client, 0, named)) return "client";
-    if (client === 0 ? argv[i + 4]! !== "" : !isIdentifier(argv[i + 4]!)) return "client";
+  const most = moreKeys.length;
+  for (let at = itemsAt; at < argv.length; at = at + BATCH_ITEM.length) {
+    const connection = argv[at]!;
+    const { pod, app, client } = wholeNumbers(argv, at + 1, BATCH_KEYS);
+    const clientName = argv[at + 1 + BATCH_KEYS.length]!;
+    if (!isIdentifier(connection)) return "connection";
+    if (!isWithin(pod, 1, most)) return "pod";
+    if (!isWithin(app, 0, most)) return "app";
+    if (!isWithin(client, 0, most)) return "client";
+    if (client === 0 ? clientName !== "" : !isIdentifier(clientName)) return "client";
+    slots.push({
+      member: connectionMember(proxy, connection, clientName),
+      podKey: moreKeys[pod - 1]!,
+      appKey: app === 0 ? "" : moreKeys[app - 1]!,
+      clientKey: client === 0 ? "" : moreKeys[client - 1]!,
+    });
   }
   return "";
 }
 
-/** A connection of a batch. */
-export interface BatchSlot {
-  member: string;
-  podKey: string;
-  /** Index of the key among all keys; -1 for none. */
-  pod: number;
-  app: number;
-  client: number;
-}
-
-/** The connection whose arguments begin at `at`, in a batch without fault. */
-export function batchSlot(argv: string[], keys: string[], at: number): BatchSlot {
-  const pod = FIXED_KEYS + wholeNumber(argv[at + 1]!) - 1;
-  const app = wholeNumber(argv[at + 2]!);
-  const client = wholeNumber(argv[at + 3]!);
-  return {
-    member: connectionMember(argv[0]!, argv[at]!, argv[at + 4]!),
-    podKey: keys[pod]!,
-    pod,
-    app: app === 0 ? -1 : FIXED_KEYS + app - 1,
-    client: client === 0 ? -1 : FIXED_KEYS + client - 1,
-  };
-}
-
 /** Removes a connection from all its sets. Returns 1, or 0 if it held no slot. */
-export function freeSlot(redis: RedisApi, keys: string[], slot: BatchSlot, clock: SlotClock): number {
-  const { member, podKey, app, client } = slot;
+export function freeSlot(redis: RedisApi, allKey: string, slot: BatchSlot, clock: SlotClock): number {
+  const { member, podKey, appKey, clientKey } = slot;
   const held = storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease ? 1 : 0;
   redis.call("ZREM", podKey, member);
-  redis.call("ZREM", keys[1]!, member);
-  if (app >= 0) redis.call("ZREM", keys[app]!, member);
-  if (client >= 0) redis.call("ZREM", keys[client]!, member);
+  redis.call("ZREM", allKey, member);
+  if (appKey !== "") redis.call("ZREM", appKey, member);
+  if (clientKey !== "") redis.call("ZREM", clientKey, member);
   return held;
 }

@@ -27,9 +27,9 @@ describe("a whole number", () => {
 
   it("is read the same alone and among others", () => {
     const texts = ["5", "", "7", "1,2", "-1", "0x10", "12"];
-    expect(wholeNumbers(texts, 1, 5)).toEqual([-1, 7, -1, -1, -1]);
-    expect(wholeNumbers(texts, 6, 1)).toEqual([12]);
-    expect(wholeNumbers(texts, 3, 0)).toEqual([]);
+    expect(wholeNumbers(texts, 1, ["a", "b", "c", "d", "e"])).toEqual({ a: -1, b: 7, c: -1, d: -1, e: -1 });
+    expect(wholeNumbers(texts, 6, ["a"])).toEqual({ a: 12 });
+    expect(wholeNumbers(texts, 3, [])).toEqual({});
   });
 
   it("comes back as it was written", () => {
