@@ -6,23 +6,16 @@ import { type Answer, expectApp, type OperatorCall, operatorCommand, show } from
 import { ago, counted, percentOf, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
 
-type Words = Pick<OperatorCall, "client" | "columns" | "words">;
-
 const pathOf = (name: string) => `/admin/ratelimit/limits/${encodeURIComponent(expectApp(name))}`;
 
-/** Shows the use of the limit that the first word names. */
+/** Shows the use of a limit, of one value or of the values with the most spent tokens. */
 export function showUsage(
-  call: Words,
-  value: string | undefined,
+  call: Pick<OperatorCall, "client" | "columns">,
+  { limit, value }: { limit: string; value?: string | undefined },
   lines: (reply: contract.LimitUsageReply, columns: number) => string[],
 ): Promise<Answer> {
   const query = value === undefined ? "" : `?value=${encodeURIComponent(value)}`;
-  return show(
-    call,
-    { path: `${pathOf(call.words.required("LIMIT"))}${query}`, reply: contract.limitUsageReply },
-    lines,
-    () => EXIT_OK,
-  );
+  return show(call, { path: `${pathOf(limit)}${query}`, reply: contract.limitUsageReply }, lines, () => EXIT_OK);
 }
 
 export const usage = operatorCommand({
@@ -40,10 +33,12 @@ Examples:
   tollgate usage rate-limit:api/user ann
 `,
   words: ["[LIMIT]", "[VALUE]"],
-  run: (call) =>
-    call.words.optional("LIMIT") === undefined
-      ? show(call, { path: "/admin/ratelimit/limits", reply: contract.limitsReply }, limitsLines)
-      : showUsage(call, call.words.optional("VALUE"), usageLines),
+  run(call) {
+    const limit = call.words.optional("LIMIT");
+    if (limit === undefined)
+      return show(call, { path: "/admin/ratelimit/limits", reply: contract.limitsReply }, limitsLines);
+    return showUsage(call, { limit, value: call.words.optional("VALUE") }, usageLines);
+  },
 });
 
 export function limitsLines({ limits, descriptors, timestamp }: contract.LimitsReply, columns: number): string[] {

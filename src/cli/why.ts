@@ -27,10 +27,13 @@ export const command = operatorCommand({
   options: { last: { type: "string", default: "5" } },
   words: ["APP", "[VALUE]"],
   run(call) {
+    const app = call.words.required("APP");
     const value = call.words.optional("VALUE");
-    if (value !== undefined) return showUsage(call, value, (reply, columns) => wrapped(reply.why, columns));
+    if (value !== undefined) {
+      return showUsage(call, { limit: app, value }, (reply, columns) => wrapped(reply.why, columns));
+    }
     const last = readWhole("--last", call.values.last, { least: 0, most: 1_000 });
-    const path = `/admin/ratelimit/apps/${encodeURIComponent(expectApp(call.words.required("APP")))}`;
+    const path = `/admin/ratelimit/apps/${encodeURIComponent(expectApp(app))}`;
     return show(call, { path, reply: contract.appReply }, (reply, columns) => whyLines(reply, { columns, last }));
   },
 });

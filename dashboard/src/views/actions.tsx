@@ -4,7 +4,7 @@ import type { SessionReply, State } from "../../../src/service/dashboard/contrac
 import type { LimitsReply } from "../../../src/service/operations/contract/contract.js";
 import { admin } from "../api.js";
 import { words } from "../format.js";
-import { Badge, Banner, Card, Dialog, PageHead } from "../parts/parts.js";
+import { Badge, Banner, Card, Dialog, Failure, PageHead } from "../parts/parts.js";
 import { type Action, amount, type Field, groups } from "./action-list.js";
 
 export function ActionsView({ state, session }: { state: State; session: SessionReply }) {
@@ -139,11 +139,7 @@ function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
         ))}
         <label for="reason">Reason</label>
         <input id="reason" name="reason" required maxLength={200} placeholder="For the audit log" autocomplete="off" />
-        {failure !== "" && (
-          <p class="form-error" role="alert">
-            {failure}
-          </p>
-        )}
+        <Failure text={failure} />
         <label class="confirm">
           <input type="checkbox" required /> I want to {action.title.charAt(0).toLowerCase() + action.title.slice(1)}{" "}
           now
@@ -196,37 +192,21 @@ function FieldInput({ field, apps, limits, chosen }: FieldInputProps) {
         />
       ) : kind === "text" ? (
         <input id={`field-${name}`} name={name} required maxLength={2_048} autocomplete="off" />
-      ) : kind === "limit" ? (
-        <>
-          <input
-            id={`field-${name}`}
-            name={name}
-            list="known-limits"
-            required
-            maxLength={2_048}
-            autocomplete="off"
-            onInput={(event) => chosen(event.currentTarget.value.trim())}
-          />
-          <datalist id="known-limits">
-            {limits.map((limit) => (
-              <option key={limit.name} value={limit.name} />
-            ))}
-          </datalist>
-        </>
       ) : (
         <>
           <input
             id={`field-${name}`}
             name={name}
-            list="known-apps"
+            list={`known-${name}`}
             required={!label.includes("empty")}
-            maxLength={128}
-            pattern="[A-Za-z0-9._:\-]+"
             autocomplete="off"
+            {...(kind === "limit"
+              ? { maxLength: 2_048, onInput: (event) => chosen(event.currentTarget.value.trim()) }
+              : { maxLength: 128, pattern: "[A-Za-z0-9._:\\-]+" })}
           />
-          <datalist id="known-apps">
-            {apps.map((id) => (
-              <option key={id} value={id} />
+          <datalist id={`known-${name}`}>
+            {(kind === "limit" ? limits.map((limit) => limit.name) : apps).map((known) => (
+              <option key={known} value={known} />
             ))}
           </datalist>
         </>

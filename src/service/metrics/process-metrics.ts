@@ -20,23 +20,20 @@ const startedAtSeconds = Math.round(Date.now() / 1000 - process.uptime());
 const [major = "", minor = "", patch = ""] = process.version.slice(1).split(".");
 const LISTING_DESCRIPTOR = 1;
 
-/** A line of /proc/self/status in bytes; undefined on other systems than Linux. */
-function statusBytes(name: string): number | undefined {
+/** Undefined on other systems than Linux. */
+function fromProc(read: () => number): number | undefined {
   try {
-    const [, kilobytes] =
-      new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "latin1")) ?? [];
-    return kilobytes === undefined ? undefined : Number(kilobytes) * 1024;
+    return read();
   } catch {
     return undefined;
   }
 }
 
-function openDescriptors(): number | undefined {
-  try {
-    return readdirSync("/proc/self/fd").length - LISTING_DESCRIPTOR;
-  } catch {
-    return undefined;
-  }
+const openDescriptors = () => fromProc(() => readdirSync("/proc/self/fd").length - LISTING_DESCRIPTOR);
+
+function statusBytes(name: string): number | undefined {
+  const line = new RegExp(`^${name}:\\s+(\\d+) kB`, "m");
+  return fromProc(() => Number(line.exec(readFileSync("/proc/self/status", "latin1"))?.[1]) * 1024);
 }
 
 function countByType(types: readonly string[]): Reading[] {
@@ -45,94 +42,44 @@ function countByType(types: readonly string[]): Reading[] {
   return Array.from(counts, ([type, count]) => [count, type]);
 }
 
-const classNames = (objects: readonly object[] = []) => objects.map((object) => object.constructor.name);
+const byClass = (objects: readonly object[] = []) => countByType(objects.map((object) => object.constructor.name));
 
-function ofHeapSpaces(read: (space: HeapSpaceInfo) => number): Reading[] {
-  return getHeapSpaceStatistics().map((space) => [read(space), space.space_name.replace(/_space$/, "")]);
-}
+const activeResources = () => countByType(process.getActiveResourcesInfo());
+const nodeVersion = (): Reading[] => [[1, process.version, major, minor, patch]];
 
-const seconds = (microseconds: number) => microseconds / 1e6;
+const ofHeapSpaces = (read: (space: HeapSpaceInfo) => number) => (): Reading[] =>
+  getHeapSpaceStatistics().map((space) => [read(space), space.space_name.replace(/_space$/, "")]);
+const spaceSizes = ofHeapSpaces((space) => space.space_size);
+const usedSizes = ofHeapSpaces((space) => space.space_used_size);
+const availableSizes = ofHeapSpaces((space) => space.space_available_size);
+
+const cpuSeconds = (read: (usage: NodeJS.CpuUsage) => number) => () => read(process.cpuUsage()) / 1e6;
+const memory = (read: (usage: NodeJS.MemoryUsage) => number) => () => read(process.memoryUsage());
 
 const metrics: readonly ProcessMetric[] = [
-  [
-    "process_cpu_user_seconds_total",
-    counter([], "Total user CPU time spent in seconds."),
-    () => seconds(process.cpuUsage().user),
-  ],
-  [
-    "process_cpu_system_seconds_total",
-    counter([], "Total system CPU time spent in seconds."),
-    () => seconds(process.cpuUsage().system),
-  ],
-  [
-    "process_cpu_seconds_total",
-    counter([], "Total user and system CPU time spent in seconds."),
-    () => seconds(process.cpuUsage().user + process.cpuUsage().system),
-  ],
-  [
-    "process_start_time_seconds",
-    gauge([], "Start time of the process since unix epoch in seconds."),
-    () => startedAtSeconds,
-  ],
-  ["process_resident_memory_bytes", gauge([], "Resident memory size in bytes."), process.memoryUsage.rss],
-  ["process_virtual_memory_bytes", gauge([], "Virtual memory size in bytes."), () => statusBytes("VmSize")],
-  ["process_heap_bytes", gauge([], "Process heap size in bytes."), () => statusBytes("VmData")],
-  ["process_open_fds", gauge([], "Number of open file descriptors."), openDescriptors],
-  ["process_max_fds", gauge([], "Maximum number of open file descriptors."), () => openFilesLimit() || undefined],
-  [
-    "nodejs_active_resources",
-    gauge(["type"], "Number of resources that keep the event loop alive, by type."),
-    () => countByType(process.getActiveResourcesInfo()),
-  ],
-  [
-    "nodejs_active_handles",
-    gauge(["type"], "Number of active libuv handles, by the name of their class."),
-    () => countByType(classNames(active._getActiveHandles?.())),
-  ],
-  [
-    "nodejs_active_requests",
-    gauge(["type"], "Number of active libuv requests, by the name of their class."),
-    () => countByType(classNames(active._getActiveRequests?.())),
-  ],
-  [
-    "nodejs_heap_size_total_bytes",
-    gauge([], "Process heap size from Node.js in bytes."),
-    () => process.memoryUsage().heapTotal,
-  ],
-  [
-    "nodejs_heap_size_used_bytes",
-    gauge([], "Process heap size used from Node.js in bytes."),
-    () => process.memoryUsage().heapUsed,
-  ],
-  [
-    "nodejs_external_memory_bytes",
-    gauge([], "Node.js external memory size in bytes."),
-    () => process.memoryUsage().external,
-  ],
-  [
-    "nodejs_heap_space_size_total_bytes",
-    gauge(["space"], "Process heap space size total from Node.js in bytes."),
-    () => ofHeapSpaces((space) => space.space_size),
-  ],
-  [
-    "nodejs_heap_space_size_used_bytes",
-    gauge(["space"], "Process heap space size used from Node.js in bytes."),
-    () => ofHeapSpaces((space) => space.space_used_size),
-  ],
-  [
-    "nodejs_heap_space_size_available_bytes",
-    gauge(["space"], "Process heap space size available from Node.js in bytes."),
-    () => ofHeapSpaces((space) => space.space_available_size),
-  ],
-  [
-    "nodejs_version_info",
-    gauge(["version", "major", "minor", "patch"], "Node.js version info."),
-    () => [[1, process.version, major, minor, patch]],
-  ],
+  ["process_cpu_user_seconds_total", counter([], "User CPU time."), cpuSeconds(({ user }) => user)],
+  ["process_cpu_system_seconds_total", counter([], "System CPU time."), cpuSeconds(({ system }) => system)],
+  ["process_cpu_seconds_total", counter([], "CPU time."), cpuSeconds(({ user, system }) => user + system)],
+  ["process_start_time_seconds", gauge([], "Unix time of the start of the process."), () => startedAtSeconds],
+  ["process_resident_memory_bytes", gauge([], "Resident memory."), memory(({ rss }) => rss)],
+  ["process_virtual_memory_bytes", gauge([], "Virtual memory."), () => statusBytes("VmSize")],
+  ["process_heap_bytes", gauge([], "Data segment of the process."), () => statusBytes("VmData")],
+  ["process_open_fds", gauge([], "Open file descriptors."), openDescriptors],
+  ["process_max_fds", gauge([], "Limit of open file descriptors."), () => openFilesLimit() || undefined],
+  ["nodejs_active_resources", gauge(["type"], "Resources that keep the event loop alive."), activeResources],
+  ["nodejs_active_handles", gauge(["type"], "Handles of libuv."), () => byClass(active._getActiveHandles?.())],
+  ["nodejs_active_requests", gauge(["type"], "Requests of libuv."), () => byClass(active._getActiveRequests?.())],
+  ["nodejs_heap_size_total_bytes", gauge([], "Size of the heap."), memory(({ heapTotal }) => heapTotal)],
+  ["nodejs_heap_size_used_bytes", gauge([], "Used part of the heap."), memory(({ heapUsed }) => heapUsed)],
+  ["nodejs_external_memory_bytes", gauge([], "Memory outside the heap."), memory(({ external }) => external)],
+  ["nodejs_heap_space_size_total_bytes", gauge(["space"], "Size of each heap space."), spaceSizes],
+  ["nodejs_heap_space_size_used_bytes", gauge(["space"], "Used part of each heap space."), usedSizes],
+  ["nodejs_heap_space_size_available_bytes", gauge(["space"], "Free part of each heap space."), availableSizes],
+  ["nodejs_version_info", gauge(["version", "major", "minor", "patch"], "Version of Node.js."), nodeVersion],
 ];
 
 const GC_NAME = "nodejs_gc_duration_seconds";
-const gc = histogram(["kind"], "Garbage collection duration by kind, one of major, minor, incremental or weakcb.", {
+const gc = histogram(["kind"], "Duration of garbage collections.", {
   bounds: [0.001, 0.01, 0.1, 1, 2, 5],
 });
 const gcKinds = new Map<number, string>([
