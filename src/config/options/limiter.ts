@@ -7,58 +7,38 @@ import { hostName } from "../../core/host.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { HeaderOptions } from "../../core/response-headers.js";
-import { type LimitRule, type LimitRules, limitOfBucket } from "../../limit-rules/limit-rules.js";
+import { type LimitRules, limitOfBucket } from "../../limit-rules/limit-rules.js";
 import type { LimiterSettings } from "../../limiter/limiter.js";
 import { compileLimits } from "../../limiter/limits/limit-options.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
 import { storeKindOf } from "../../store/store-url.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
-import { camelCase } from "./camel-case.js";
+import { type CamelCase, camelCase } from "./camel-case.js";
 import { costProfile } from "./profiles.js";
-import { routeName } from "./slots.js";
+import { namedRoute } from "./slots.js";
 
 /** How a gateway identifies the app of a request. */
-export interface IdentityOptions {
-  appHeader: string;
-  userHeader: string;
-  apiKeyHeader: string;
-  trustedHops: readonly string[];
-  /** Backends get app and user. */
-  forwardIdentity: boolean;
+export interface IdentityOptions
+  extends Omit<CamelCase<Config["identity"]>, "apiKeys" | "hosts" | "jwt" | "untrustedHeaders"> {
   /** API key → app. */
   apiKeys: Record<string, string>;
   /** Host name in lower case → app. */
   hosts: Record<string, string>;
-  /** The segment of the path that names the app, from 1 on; 0: none. */
-  pathSegment: number;
   jwt?: TokenOptions | undefined;
   rules: IdentityRules;
 }
 
 /** Which JSON Web Tokens are accepted, and what they say. */
-export interface TokenOptions {
+export interface TokenOptions extends Omit<CamelCase<TokenSection>, "jwksFile" | "jwksUrl" | "refreshS"> {
   /** A file, or a URL. */
   keys: { file: string } | { url: string };
   refreshMs: number;
-  issuer?: string | undefined;
-  /** Empty: any. */
-  audience: string[];
-  algorithms: string[];
-  /** Undefined: tokens do not name the app. */
-  appClaim?: string | undefined;
-  userClaim: string;
-  clockToleranceS: number;
-  /** Requests without a token are refused. */
-  required: boolean;
 }
 
-function tokenOptions({
-  jwks_file,
-  jwks_url,
-  refresh_s,
-  ...jwt
-}: NonNullable<Config["identity"]["jwt"]>): TokenOptions {
+type TokenSection = NonNullable<Config["identity"]["jwt"]>;
+
+function tokenOptions({ jwks_file, jwks_url, refresh_s, ...jwt }: TokenSection): TokenOptions {
   const keys = jwks_file === undefined ? { url: jwks_url! } : { file: jwks_file };
   return { ...camelCase(jwt), keys, refreshMs: refresh_s * 1000 };
 }
@@ -102,60 +82,44 @@ export function limiterOptions(config: Config): Omit<LimiterSettings, "target"> 
   };
 }
 
-const knownRules = new WeakMap<Config, LimitRules>();
-
-/** The rules of `limits`; the same object for the same configuration. */
-export function limitRules(config: Config): LimitRules {
-  const before = knownRules.get(config);
-  if (before !== undefined) return before;
-  const routes = config.routes.map((route) => ({
-    name: routeName(route),
-    host: route.host ?? "",
-    path: route.path,
-    limits: route.limits,
-  }));
-  const rules = compileLimits(
-    config.limits.map((limit) => camelCase(limit)),
-    routes,
-  );
-  knownRules.set(config, rules);
-  return rules;
+/** Computes the result once for each configuration, because there may be many apps and limits. */
+function oncePer<K extends object, V>(compute: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, { result: V }>();
+  return (key) => {
+    let entry = known.get(key);
+    if (entry === undefined) {
+      entry = { result: compute(key) };
+      known.set(key, entry);
+    }
+    return entry.result;
+  };
 }
 
-const rulesByName = new WeakMap<LimitRules, Map<string, LimitRule>>();
+/** The rules of `limits`; the same object for the same configuration. */
+export const limitRules = oncePer(({ limits, routes }: Config): LimitRules => {
+  return compileLimits(limits.map(camelCase), routes.map(namedRoute));
+});
+
+const rulesByName = oncePer(({ rules }: LimitRules) => new Map(rules.map((rule) => [rule.name, rule])));
 
 /** The limits of a value's bucket; undefined if it belongs to no limit of the configuration. */
 export function bucketLimitsOf(config: Config, id: string): AppLimits | undefined {
-  const name = limitOfBucket(id);
-  if (name === "") return undefined;
-  const rules = limitRules(config);
-  let byName = rulesByName.get(rules);
-  if (byName === undefined) {
-    byName = new Map(rules.rules.map((rule) => [rule.name, rule]));
-    rulesByName.set(rules, byName);
-  }
-  const rule = byName.get(name);
+  const rule = rulesByName(limitRules(config)).get(limitOfBucket(id));
   return rule === undefined ? undefined : { ...rule.limits, id };
 }
 
-const known = new WeakMap<Config, AppLimits[]>();
-
 /**
  * The configured apps, and the app "default" where unknown apps share it, even if it is not configured. The same list for
- * the same configuration: there may be many apps.
+ * the same configuration.
  */
-export function appLimits(config: Config): AppLimits[] {
-  const before = known.get(config);
-  if (before !== undefined) return before;
-  const { apps, unknown_apps } = config;
+export const appLimits = oncePer(({ apps, unknown_apps }: Config): AppLimits[] => {
   const profiles = new Map<string, CostProfile>();
   const limits = Object.entries(apps).map(([id, app]) => limitsOf(id, app, profiles));
   if (unknown_apps === "default" && !Object.hasOwn(apps, DEFAULT_APP)) {
     limits.push(limitsOf(DEFAULT_APP, appSection.parse({}), profiles));
   }
-  known.set(config, limits);
   return limits;
-}
+});
 
 /** @param profiles by configuration: apps with equal profiles share one */
 function limitsOf(id: string, app: AppConfig, profiles: Map<string, CostProfile>): AppLimits {
@@ -181,20 +145,13 @@ export function headerOptions({ headers }: Config): HeaderOptions {
 }
 
 export function identityOptions({ identity, unknown_apps }: Config): IdentityOptions {
-  const keys = Object.entries(identity.api_keys).flatMap(([app, own]) => own.map((key) => [key, app] as const));
+  const { api_keys, hosts, jwt, untrusted_headers, ...others } = identity;
+  const keys = Object.entries(api_keys).flatMap(([app, own]) => own.map((key) => [key, app] as const));
   return {
-    appHeader: identity.app_header,
-    userHeader: identity.user_header,
-    apiKeyHeader: identity.api_key_header,
-    trustedHops: identity.trusted_hops,
-    forwardIdentity: identity.forward_identity,
+    ...camelCase(others),
     apiKeys: Object.fromEntries(keys),
-    hosts: Object.fromEntries(Object.entries(identity.hosts).map(([host, app]) => [hostName(host), app])),
-    pathSegment: identity.path_segment,
-    jwt: identity.jwt && tokenOptions(identity.jwt),
-    rules: {
-      refuseUntrustedHeaders: identity.untrusted_headers === "reject",
-      refuseUnknownApps: unknown_apps === "reject",
-    },
+    hosts: Object.fromEntries(Object.entries(hosts).map(([host, app]) => [hostName(host), app])),
+    jwt: jwt && tokenOptions(jwt),
+    rules: { refuseUntrustedHeaders: untrusted_headers === "reject", refuseUnknownApps: unknown_apps === "reject" },
   };
 }

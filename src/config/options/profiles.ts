@@ -4,7 +4,7 @@ import { canonicalPath } from "../../core/path.js";
 import { routeOf } from "../../limit-rules/limit-rules.js";
 import { inOrder } from "../../limiter/limits/limit-options.js";
 import type { AppConfig, Config } from "../schema.js";
-import { routeName } from "./slots.js";
+import { namedRoute, routeName } from "./slots.js";
 
 export function costProfile({
   based_on,
@@ -43,13 +43,7 @@ export function routeProfiles({ routes }: Pick<Config, "routes">): Map<string, C
 /** Finds the prices of a request's route; undefined if those of its app apply. For commands: planes know the route. */
 export function routePricing(config: Pick<Config, "routes">) {
   const profiles = routeProfiles(config);
-  const routes = inOrder(
-    config.routes.map((route) => ({
-      name: routeName(route),
-      host: route.host ?? "",
-      path: route.path,
-    })),
-  );
+  const routes = inOrder(config.routes.map(namedRoute));
   return (host: string, path: string): CostProfile | undefined =>
     profiles.size === 0 ? undefined : profiles.get(routeOf(routes, host, canonicalPath(path)));
 }

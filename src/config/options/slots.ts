@@ -30,6 +30,11 @@ export function routeName({ host = "", path }: Pick<Route, "host" | "path">): st
   return `${host}${path}`;
 }
 
+/** A route as limits and prices find it. */
+export function namedRoute<R extends Pick<Route, "host" | "path">>(route: R) {
+  return { ...route, name: routeName(route), host: route.host ?? "" };
+}
+
 /** The upstream of a route: routes without one are rejected when the configuration is read. */
 export function upstreamOf({ upstreams }: Pick<Config, "upstreams">, { upstream }: Pick<Route, "upstream">) {
   const found = upstreams[upstream];
