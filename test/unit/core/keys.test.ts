@@ -1,5 +1,5 @@
 /** Key names: as the documents spell them, and with one hash tag for all keys of one decision. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fromRoot } from "../../../build/paths.js";
@@ -120,6 +120,16 @@ describe("the documentation", () => {
     const cells = [...table.matchAll(/^\| (.*?) \|/gm)].map(([, cell = ""]) => cell);
     const documented = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
     expect(documented.map((name) => name.replace(/<[^>]+>/g, "<>")).sort()).toEqual(inSource.sort());
+  });
+
+  it("names keys with these prefixes only, on all pages", () => {
+    const pages = readdirSync(fromRoot("docs"), { recursive: true, encoding: "utf8" }).filter((path) =>
+      path.endsWith(".md"),
+    );
+    const prefixes = pages.flatMap(
+      (page) => read(`docs/${page}`).match(/\w+:(?=\{[<\w]|pod_conn:|global_conn)/g) ?? [],
+    );
+    expect([...new Set(prefixes)].sort()).toEqual([names.LIMITS_PREFIX, names.CONNECTIONS_PREFIX]);
   });
 
   it.each(["docs/SECURITY.md", "deploy/compose/make-secrets.sh"])(
