@@ -1,10 +1,11 @@
 /** nginx as the host of the Lua plane. */
 import type { LuaSyncHost } from "../lua/host.js";
 import { accountFunctions } from "../lua/http/accounts.js";
+import { worker } from "../lua/http/state.js";
 import { syncFunctions } from "../lua/http/syncer.js";
-import type { SharedMemory } from "../lua/proxy.js";
+import { luaString } from "../lua/library.js";
+import type { Caller, SharedMemory } from "../lua/proxy.js";
 import { freshNowMs, nowMs } from "./clock.js";
-import { holdsLock, releaseLock, takeLock } from "./lock.js";
 import { ngx } from "./ngx.js";
 import { callService } from "./service-client.js";
 import { socketDetails } from "./status.js";
@@ -59,4 +60,31 @@ function logWarning(this: void, text: string): void {
 
 function logError(this: void, text: string): void {
   ngx.log(ngx.ERR, text);
+}
+
+// The lock for syncs with a shard: one worker at a time. It expires, so that a dead worker is replaced.
+
+function lockKey({ suffix }: Caller): string {
+  return `lock${suffix}`;
+}
+
+/** Lifetime beyond the deadline of the call. */
+const SPARE_SECONDS = 0.5;
+
+function owner(): string {
+  return luaString.format("%d", ngx.worker.pid());
+}
+
+function takeLock(node: Caller): boolean {
+  const [taken] = worker.dict.safe_add(lockKey(node), owner(), worker.options.timeoutMs / 1000 + SPARE_SECONDS);
+  return taken === true;
+}
+
+/** False if it expired during a pause: another worker may have continued. */
+function holdsLock(node: Caller): boolean {
+  return worker.dict.get(lockKey(node)) === owner();
+}
+
+function releaseLock(node: Caller): void {
+  if (holdsLock(node)) worker.dict.delete(lockKey(node));
 }

@@ -6,7 +6,7 @@ import { activate } from "../../engine/node.js";
 import { UPGRADE } from "../../engine/settle.js";
 import { running } from "../lua/host.js";
 import { flushCounts } from "../lua/http/counters.js";
-import { newExchange, reuse } from "../lua/http/exchanges.js";
+import { type Exchange, newExchange, reuse } from "../lua/http/exchanges.js";
 import { leave } from "../lua/http/leaving.js";
 import { readsFirst, settle } from "../lua/http/limiter.js";
 import { decideExchange, findLimitsOf, payerOf, routeOf } from "../lua/http/requests.js";
@@ -18,7 +18,6 @@ import { luaMath } from "../lua/library.js";
 import { processId } from "../lua/node-name.js";
 import { nowMs } from "./clock.js";
 import { nginxHost } from "./host.js";
-import { begin, currentExchange, end } from "./http/open-exchanges.js";
 import { attributeReader, hideClaims, readBody, readHead, targetProblem } from "./http/request.js";
 import { prepareHeaders, readCost, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { ngx, type SharedDict } from "./ngx.js";
@@ -87,6 +86,26 @@ function onExit(_premature: boolean): void {
   flushCounts();
   if (worker.dict.get(GENERATION) !== nginx.generation) return;
   if ((worker.dict.incr(LEFT, 1, 0) as number) >= ngx.worker.count()) leave();
+}
+
+/** Admitted exchanges of this worker that have not ended. */
+const open: { [id: string]: Exchange | undefined } = {};
+
+/** The id is kept in a variable of nginx because, unlike `ngx.ctx`, a variable survives internal redirects. */
+function begin(exchange: Exchange): void {
+  open[exchange.id] = exchange;
+  nginx.open = nginx.open + 1;
+  ngx.var.tollgate_exchange = exchange.id;
+}
+
+/** Undefined if no decision was made about the current request. */
+function currentExchange(): Exchange | undefined {
+  return open[ngx.var.tollgate_exchange ?? ""];
+}
+
+function end(exchange: Exchange): void {
+  open[exchange.id] = undefined;
+  nginx.open = nginx.open - 1;
 }
 
 /** Above it a length is not exact. */

@@ -1,4 +1,5 @@
 /** Sends syncs: to each shard one at a time for the whole proxy, by whichever worker has a reason. */
+import { summaryOf } from "../../../engine/node.js";
 import { isPollDue, type PlannedSync, startMessage } from "../../../engine/plan.js";
 import {
   type CallTimes,
@@ -10,13 +11,13 @@ import {
   syncSoon,
   wantSync,
 } from "../../../engine/sync-loop.js";
+import { nodeText } from "../counts.js";
 import { nowMs, running } from "../host.js";
-import { luaMath, pcall } from "../library.js";
+import { luaMath, luaString, pcall } from "../library.js";
 import type { ServiceReply } from "../proxy.js";
 import { emergencyNotice, messageText, readAnswer, recallApps, type SyncAnswer, versionWarning } from "../sync-text.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
-import { nodeLines } from "./node-lines.js";
 import { saveAccount, writeNode } from "./records.js";
 import { firstNode, type PlaneAccount, type PlaneNode, worker } from "./state.js";
 import { deleteDeparted, loadAll, loadRecalled } from "./values.js";
@@ -119,6 +120,15 @@ function apply(node: PlaneNode, answer: SyncAnswer, planned: Planned[], times: C
     if (other !== node && other.urgent.length > 0) syncSoon(running.sync, other);
   writeNode(node);
   announce(node, changed);
+}
+
+/** The lines about this node in messages. */
+function nodeLines(): string {
+  const { fields, lines } = running.sync.nodeDetails();
+  const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
+  const { configVersion: serviceVersion } = firstNode();
+  const state = { clock: nowMs(), serviceVersion, ownVersion: worker.options.configVersion };
+  return `${nodeText(summaryOf(firstNode()), state)}${memory}${fields}\n${lines}`;
 }
 
 function random(this: void): number {
