@@ -26,7 +26,7 @@ export interface Refusal {
   retryAfter: number;
 }
 
-function refusalStatus(code: string): number {
+function refusalStatus(code: string): ErrorStatus {
   if (code === STORE_UNAVAILABLE || code === TOKEN_KEYS_UNAVAILABLE) return 503;
   if (code === INVALID_TOKEN) return 401;
   if (code === INVALID_ARGUMENT || code === INVALID_IDENTITY) return 400;
@@ -34,7 +34,7 @@ function refusalStatus(code: string): number {
 }
 
 /** The `error` field of a refusal with this status. Codes explain further; some statuses have several codes. */
-const ERRORS: { [status: number]: string | undefined } = {
+const ERRORS = {
   400: "bad_request",
   401: "unauthorized",
   403: "forbidden",
@@ -50,6 +50,8 @@ const ERRORS: { [status: number]: string | undefined } = {
   503: "service_unavailable",
   504: "gateway_timeout",
 };
+
+type ErrorStatus = keyof typeof ERRORS;
 
 type RefusalFields = Pick<ClientDecision, "code" | "app" | "remaining" | "limit" | "limitName"> & {
   retryAfter: number;
@@ -75,7 +77,7 @@ export function decisionRefusal(decision: ClientDecision): Refusal {
   const { code, app, retryAfterMs, remaining, limit, limitName } = decision;
   const status = refusalStatus(code);
   const retryAfter = retryAfterSeconds(retryAfterMs);
-  const body = refusalBody(ERRORS[status]!, { code, app, retryAfter, remaining, limit, limitName });
+  const body = refusalBody(ERRORS[status], { code, app, retryAfter, remaining, limit, limitName });
   return { status, body, retryAfter };
 }
 
@@ -151,7 +153,7 @@ const GATEWAY_ERRORS = {
   upstream_connect_timeout: 504,
   /** The backend did not respond in time. */
   upstream_timeout: 504,
-};
+} satisfies { [reason: string]: ErrorStatus };
 
 export type GatewayError = keyof typeof GATEWAY_ERRORS;
 
@@ -160,9 +162,9 @@ export const OVERLOAD_RETRY_SECONDS = 1;
 
 /** A request that cannot be handled, whatever its app. */
 export function gatewayRefusal(reason: GatewayError): Refusal {
-  const status = GATEWAY_ERRORS[reason];
+  const status: ErrorStatus = GATEWAY_ERRORS[reason];
   const retryAfter = reason === OVERLOADED ? OVERLOAD_RETRY_SECONDS : 0;
-  return { status, body: `{"error":"${ERRORS[status]!}","reason":"${reason}"}\n`, retryAfter };
+  return { status, body: `{"error":"${ERRORS[status]}","reason":"${reason}"}\n`, retryAfter };
 }
 
 export interface ConnectionLimits {
@@ -187,7 +189,7 @@ export interface RefusedConnection {
 /** A connection that gets no slot: 429 for a limit, 503 without the store. */
 export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConnection): Refusal {
   const status = isConnectionLimit(code) || isConnectionRate(code) ? 429 : 503;
-  const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status]!;
+  const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status];
   const limit = limits === undefined ? 0 : reachedLimit(code, limits);
   return { status, body: refusalBody(error, { code, app, retryAfter, remaining: 0, limit }), retryAfter };
 }

@@ -1,7 +1,7 @@
 /**
  * The host interface of the engine: what a plane provides, so that the same code decides, waits, syncs and settles in it. It is
- * implemented by the limiter for Node (`limiter/limiter.ts`, `limiter/syncer.ts`), by nginx (`planes/nginx/host.ts`), and by Envoy's
- * module for its workers and its main thread (`planes/envoy/worker/host.ts`, `planes/envoy/main-thread/host.ts`).
+ * implemented for Node in `limiter/limiter-host.ts`, with a `limiter/syncer.ts` per shard, and for Lua in `planes/lua`: nginx adds
+ * `planes/nginx/host.ts`, Envoy's module `planes/envoy/worker/host.ts` and `planes/envoy/main-thread/host.ts`.
  *
  * Besides these functions, a host creates the accounts with their cells (`Account.cell`, `syncCell` and `refunds`, see `core/lease.ts`),
  * reads requests as `RequestAttributes` (`limit-rules/limit-rules.ts`) and sets response headers as `AddHeader` (`core/response-headers.ts`).

@@ -82,7 +82,7 @@ export function count(outcome: PlaneExchange & { account: { counts: AppCounts } 
   const { account, source, method, cost, code, allowed } = outcome;
   const { counts } = account;
   const place = source === "local" || source === "cached" ? 0 : 1;
-  counts.l3[place] = counts.l3[place]! + 1;
+  addAt(counts.l3, place, 1);
   let status = ALLOWED;
   if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
   countRequest(counts, methodName(method), cost, status);
@@ -106,12 +106,12 @@ const limitCounts: { [name: string]: AppCounts | undefined } = {};
 const LIMIT_REQUESTS = "requests";
 
 /** Counts the outcome of a request at one of its limits. */
-export function countLimit({ rule, code, allowed }: Outcome): void {
-  const counts = changedLimit(rule!.name);
+export function countLimit({ code, allowed }: Outcome, name: string): void {
+  const counts = changedLimit(name);
   const list = counts.lists[LIMIT_REQUESTS] ?? addList(counts, LIMIT_REQUESTS, DRY_RUN + 1);
   let status = ALLOWED;
   if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
-  list[status] = list[status]! + 1;
+  addAt(list, status, 1);
 }
 
 /** The counters of a limit, to be added to. */
@@ -138,22 +138,38 @@ export function limitRequests(numbers: Numbers, status: "allowed" | "rejected" |
 
 function countRequest(counts: AppCounts, name: string, cost: number, status: number): void {
   const list = counts.lists[name] ?? addList(counts, name, METHOD_WIDTH);
-  list[status] = list[status]! + 1;
-  list[COST_SUM] = list[COST_SUM]! + cost;
+  addAt(list, status, 1);
+  addAt(list, COST_SUM, cost);
+  countBucket(list, COST_COUNTS, COST_BOUNDS, cost, 1);
+}
+
+/** Counts a value `times` in a histogram: from `first`, the list has a number per bound, and one for larger values. */
+export function countBucket(
+  list: number[],
+  first: number,
+  bounds: readonly number[],
+  value: number,
+  times: number,
+): void {
+  // Not `for … of`: LuaJIT leaves compiled code for it.
   let bucket = 0;
-  while (bucket < COST_BOUNDS.length && cost > COST_BOUNDS[bucket]!) bucket++;
-  list[COST_COUNTS + bucket] = list[COST_COUNTS + bucket]! + 1;
+  while (bucket < bounds.length && value > bounds[bucket]!) bucket++;
+  addAt(list, first + bucket, times);
 }
 
 function countRefusal(counts: AppCounts, code: string): void {
-  const refused = counts.lists[code] ?? addList(counts, code, 1);
-  refused[0] = refused[0]! + 1;
+  addAt(counts.lists[code] ?? addList(counts, code, 1), 0, 1);
+}
+
+/** Adds to one of the numbers of a list. */
+export function addAt(list: number[], place: number, by: number): void {
+  list[place] = list[place]! + by;
 }
 
 /** Counts a request that was refused before its app was known. */
 export function countNobody(code: string): void {
   const counts = nobodysCounts();
-  counts.l3[0] = counts.l3[0]! + 1;
+  addAt(counts.l3, 0, 1);
   countRequest(counts, OTHER, 0, REJECTED);
   countRefusal(counts, code);
 }

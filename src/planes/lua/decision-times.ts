@@ -2,7 +2,7 @@
 import { LATENCY_BOUNDS_SECONDS } from "../../core/latency.js";
 import type { Outcome } from "../../engine/account.js";
 import { adaptSamples, newDecisionSamples, sampleWeight } from "../../engine/decision-samples.js";
-import { type AppCounts, addList } from "./counts.js";
+import { type AppCounts, addAt, addList, countBucket } from "./counts.js";
 
 /** A decision without the store that took this long has waited for it. */
 const WAITED_MS = 1;
@@ -27,9 +27,6 @@ export function countDecisionTime(outcome: Counted, weight: number, startedMs: n
 /** The sum in nanoseconds, then the number of decisions up to each bound. */
 function addTime(counts: AppCounts, name: string, weight: number, ms: number): void {
   const list = counts.lists[name] ?? addList(counts, name, LATENCY_BOUNDS_SECONDS.length + 2);
-  const seconds = ms / 1000;
-  let bucket = 0;
-  while (bucket < LATENCY_BOUNDS_SECONDS.length && seconds > LATENCY_BOUNDS_SECONDS[bucket]!) bucket++;
-  list[0] = list[0]! + Math.floor(ms * weight * 1e6);
-  list[bucket + 1] = list[bucket + 1]! + weight;
+  addAt(list, 0, Math.floor(ms * weight * 1e6));
+  countBucket(list, 1, LATENCY_BOUNDS_SECONDS, ms / 1000, weight);
 }

@@ -48,7 +48,9 @@ function constantOf(round: number): number {
   return round < 60 ? 0x8f1bbcdc : 0xca62c1d6;
 }
 
-function addBlock(hash: number[], words: number[], from: number): void {
+type Hash = [number, number, number, number, number];
+
+function addBlock(hash: Hash, words: number[], from: number): void {
   const schedule: number[] = [];
   for (let i = 0; i < 80; i++) {
     if (i < 16) schedule.push(words[from + i]!);
@@ -57,11 +59,11 @@ function addBlock(hash: number[], words: number[], from: number): void {
       schedule.push(luaBit.rol(luaBit.bxor(early, luaBit.bxor(schedule[i - 14]!, schedule[i - 16]!)), 1));
     }
   }
-  let a = hash[0]!;
-  let b = hash[1]!;
-  let c = hash[2]!;
-  let d = hash[3]!;
-  let e = hash[4]!;
+  let a = hash[0];
+  let b = hash[1];
+  let c = hash[2];
+  let d = hash[3];
+  let e = hash[4];
   for (let i = 0; i < 80; i++) {
     const next = luaBit.tobit(luaBit.rol(a, 5) + mix(i, b, c, d) + e + constantOf(i) + schedule[i]!);
     e = d;
@@ -70,16 +72,22 @@ function addBlock(hash: number[], words: number[], from: number): void {
     b = a;
     a = next;
   }
-  hash[0] = luaBit.tobit(hash[0]! + a);
-  hash[1] = luaBit.tobit(hash[1]! + b);
-  hash[2] = luaBit.tobit(hash[2]! + c);
-  hash[3] = luaBit.tobit(hash[3]! + d);
-  hash[4] = luaBit.tobit(hash[4]! + e);
+  hash[0] = luaBit.tobit(hash[0] + a);
+  hash[1] = luaBit.tobit(hash[1] + b);
+  hash[2] = luaBit.tobit(hash[2] + c);
+  hash[3] = luaBit.tobit(hash[3] + d);
+  hash[4] = luaBit.tobit(hash[4] + e);
 }
 
 export function sha1Hex(text: string): string {
   const words = paddedWords(text);
-  const hash = [0x67452301, luaBit.tobit(0xefcdab89), luaBit.tobit(0x98badcfe), 0x10325476, luaBit.tobit(0xc3d2e1f0)];
+  const hash: Hash = [
+    0x67452301,
+    luaBit.tobit(0xefcdab89),
+    luaBit.tobit(0x98badcfe),
+    0x10325476,
+    luaBit.tobit(0xc3d2e1f0),
+  ];
   for (let from = 0; from < words.length; from += 16) addBlock(hash, words, from);
   let digest = "";
   for (const word of hash) digest = digest + luaBit.tohex(word);

@@ -42,11 +42,13 @@ export function checkLimits(exchange: Exchange, account: PlaneAccount, method: s
   }
   endLimits(exchange, isTaken, nowMs());
   count(exchange);
-  const limits = exchange.matched.count;
-  for (let i = 1; i <= limits; i++) {
-    const outcome = outcomes[i]!;
-    countLimit(outcome);
-    if (isTaken) spent(host, outcome.account, outcome.balance);
+  for (const outcome of outcomes) {
+    const { rule } = outcome;
+    // The first one is that of the app.
+    if (rule !== undefined) {
+      countLimit(outcome, rule.name);
+      if (isTaken) spent(host, outcome.account, outcome.balance);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 /** Counters of slot decisions and lost leases in this worker. They are summed up and sent to the service like those of requests. */
 import * as codes from "../../../core/codes.js";
+import { addAt, countBucket } from "../counts.js";
 import { running } from "../host.js";
 import { nobodysNumbers } from "../http/counters.js";
 
@@ -42,8 +43,7 @@ function reasonOf(code: string): string {
 
 /** Adds to a counter with one number. */
 export function countSlots(name: string, by: number): void {
-  const list = nobodysNumbers(name, 1);
-  list[0] = list[0]! + by;
+  addAt(nobodysNumbers(name, 1), 0, by);
 }
 
 export function countSlotRefusal(code: string, dryRun: boolean): void {
@@ -55,8 +55,6 @@ export function countSlotRefusal(code: string, dryRun: boolean): void {
 export function countSlotDecision(askedAtMs: number): void {
   const milliseconds = Math.max(running.sync.freshNowMs() - askedAtMs, 0);
   const list = nobodysNumbers(SLOTS_ASKED, ASKED_BOUNDS_SECONDS.length + 2);
-  list[0] = list[0]! + Math.floor(milliseconds * 1000 + 0.5);
-  let bucket = 0;
-  while (bucket < ASKED_BOUNDS_SECONDS.length && milliseconds / 1000 > ASKED_BOUNDS_SECONDS[bucket]!) bucket++;
-  list[bucket + 1] = list[bucket + 1]! + 1;
+  addAt(list, 0, Math.floor(milliseconds * 1000 + 0.5));
+  countBucket(list, 1, ASKED_BOUNDS_SECONDS, milliseconds / 1000, 1);
 }
