@@ -30,21 +30,40 @@ export interface CheckedRequest {
   profile?: CostProfile | undefined;
 }
 
-export function attributesOf(request: CheckedRequest): RequestAttributes {
-  const { headers } = request;
-  return {
-    app: request.app ?? "",
-    user: request.user === undefined || request.user === null ? ANONYMOUS_USER : inBytes(request.user),
-    method: request.method ?? "GET",
-    host: request.host ?? "",
-    path: request.path ?? "/",
-    routedPath: request.routedPath,
-    address: request.ip ?? "",
-    profile: request.profile,
-    headerCount: (name) => Math.min(valuesOf(headers, name).length, 2),
-    header: (name) => valuesOf(headers, name)[0] ?? "",
-  };
+/** Headers are looked up only if a limit depends on them. */
+class Attributes implements RequestAttributes {
+  readonly app: string;
+  readonly user: string;
+  readonly method: string;
+  readonly host: string;
+  readonly path: string;
+  readonly routedPath: string | undefined;
+  readonly address: string;
+  readonly profile: CostProfile | undefined;
+  readonly #request: CheckedRequest;
+
+  constructor(request: CheckedRequest) {
+    this.app = request.app ?? "";
+    this.user = inBytes(request.user ?? ANONYMOUS_USER);
+    this.method = request.method ?? "GET";
+    this.host = request.host ?? "";
+    this.path = request.path ?? "/";
+    this.routedPath = request.routedPath;
+    this.address = request.ip ?? "";
+    this.profile = request.profile;
+    this.#request = request;
+  }
+
+  headerCount(name: string): number {
+    return Math.min(valuesOf(this.#request.headers, name).length, 2);
+  }
+
+  header(name: string): string {
+    return valuesOf(this.#request.headers, name)[0] ?? "";
+  }
 }
+
+export const attributesOf = (request: CheckedRequest): RequestAttributes => new Attributes(request);
 
 /** Values have one character per byte, as headers do. A text with other characters is none from a header. */
 export const inBytes = (text: string): string => (/[^\0-\xff]/.test(text) ? bytesOf(text) : text);

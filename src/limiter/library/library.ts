@@ -121,17 +121,20 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     });
   }
 
+  const startTime = observer?.decided === undefined ? () => 0 : systemClock.now;
+
   /** The limits of a request without an app. */
   function checkAlone(request: CheckedRequest): Deciding {
-    const startedMs = performance.now();
+    const startedMs = startTime();
     const { method = "GET" } = request;
     const made = limiter.checkLimits(attributesOf(request), 1);
-    const decided = (outcome: LimitsOutcome, waited: boolean): Result => {
-      const decision = decisionOf(outcome, method, waited);
-      observer?.decided?.(decision, performance.now() - startedMs, waited);
-      return resultOf(decision);
-    };
-    return made instanceof Promise ? made.then((outcome) => decided(outcome, true)) : decided(made, false);
+    if (!(made instanceof Promise)) return recorded(decisionOf(made, method, false), startedMs);
+    return made.then((outcome) => recorded(decisionOf(outcome, method, true), startedMs));
+  }
+
+  function recorded(decision: Decision, startedMs: number): Result {
+    observer?.decided?.(decision, startTime() - startedMs, decision.source === "remote");
+    return resultOf(decision);
   }
 
   return {

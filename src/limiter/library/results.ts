@@ -28,10 +28,11 @@ function isAllowed(decision: Decision): decision is Allowed {
   return decision.allowed;
 }
 
-/** The same object if it is allowed: most are. */
+/** The same object, because copying one of so many fields costs more than the decision. */
 export function resultOf(decision: Decision): Result {
   if (isAllowed(decision)) return decision;
-  return { ...decision, allowed: false, retryAfter: retryAfterSeconds(decision.retryAfterMs) };
+  const retryAfter = retryAfterSeconds(decision.retryAfterMs);
+  return Object.assign(decision, { allowed: false as const, retryAfter });
 }
 
 /** The decision about limits without an app. `source` says only whether it waited. */
@@ -64,7 +65,10 @@ const NO_LIMIT = { cost: 0, remaining: Infinity, limit: Infinity, rate: Infinity
 /** The limit that refuses, or the one with the fewest tokens left. */
 function decisive(limits: readonly LimitDecision[], code: string): LimitDecision | undefined {
   const refusing = code === OK ? undefined : limits.find((one) => one.code === code);
-  return refusing ?? [...limits].sort((one, other) => one.remaining - other.remaining)[0];
+  if (refusing !== undefined) return refusing;
+  let least = limits[0];
+  for (const one of limits) if (least !== undefined && one.remaining < least.remaining) least = one;
+  return least;
 }
 
 /** Without an app, the headers show the limit that decides in its place. */
