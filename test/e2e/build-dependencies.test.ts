@@ -53,6 +53,12 @@ it("JavaScript is built again after a change to any source", () => {
     expect([file, isBuiltAfter("js", file)]).toEqual([file, true]);
 });
 
+it("the library package is built again after a change to any source, and to its own files", () => {
+  expect(isBuiltAfter("library")).toBe(false);
+  for (const file of ["src/index.ts", "src/scripts/grant.ts", "package.json", "build/library/manifest.ts"])
+    expect([file, isBuiltAfter("library", file)]).toEqual([file, true]);
+});
+
 it("a file that is imported from now on belongs to the sources, and a removed one causes a build", () => {
   const folder = mkdtempSync(fromRoot(".cache/dependencies-"));
   const [entry, imported] = [join(folder, "entry.ts"), join(folder, "imported.ts")];

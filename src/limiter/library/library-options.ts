@@ -17,7 +17,7 @@ import {
   limitRules,
 } from "./option-schema.js";
 
-export type { AppOptions, BucketOptions, ClusterOptions, LeaseOptions, LimitOptions };
+export type { AppOptions, BucketOptions, ClusterOptions, CommonOptions, LeaseOptions, LimitOptions };
 
 /** What may change while the limiter runs. */
 export interface Limits extends Omit<CommonOptions, "node"> {

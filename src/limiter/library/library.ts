@@ -11,7 +11,7 @@ import { createShareRounds } from "../../quota/share-rounds.js";
 import { systemClock } from "../../shared/clock.js";
 import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
-import { createLimiter as createNodeLimiter, type Decision, type Limiter } from "../limiter.js";
+import { createLimiter as createNodeLimiter, type Decision, type Limiter, type LimiterStats } from "../limiter.js";
 import { compileLimits } from "../limits/limit-options.js";
 import type { LimitsOutcome } from "../limits/limits-alone.js";
 import { createBuckets } from "./buckets.js";
@@ -45,16 +45,16 @@ export interface LibraryLimiter {
    * Takes the tokens of a request: of its app and of all limits that match, or of none. Returns a promise only if the request
    * has to wait for the store.
    */
-  check(request: CheckedRequest): Deciding;
+  check(request: CheckedRequest): Result | Promise<Result>;
   /**
    * Takes tokens of one of `buckets`: `consume("emails")` of its only bucket, `consume("emails:anna")` of the bucket of "anna".
    * Throws if the name is unknown.
    */
-  consume(key: string, tokens?: number): Deciding;
+  consume(key: string, tokens?: number): Result | Promise<Result>;
   /** An admitted exchange has ended: charges or refunds the difference between its price and the estimate. */
   settle(result: Decision, requestBytes: number, responseBytes: number): void;
   /** Takes tokens of an app without a price; 0 takes nothing and returns the current state. */
-  take(app: string, tokens: number): Deciding;
+  take(app: string, tokens: number): Result | Promise<Result>;
   /** Returns tokens of `take`, at most as many as this process has spent. */
   giveBack(app: string, tokens: number): void;
   /** The state of an app in the store, as a decision about one token; nothing is taken. */
@@ -65,10 +65,11 @@ export interface LibraryLimiter {
   refundLimits(request: CheckedRequest, tokens: number): Promise<boolean>;
   /** The limits of a configured app. */
   limitsOf: Limiter["limitsOf"];
-  balances: Limiter["balances"];
-  stats: Limiter["stats"];
+  /** The tokens that this process holds for each app, and what the store had left in its last reply. */
+  balances(): ReturnType<Limiter["balances"]>;
+  stats(): LimiterStats;
   /** Starts or ends an emergency before the next sync reports it. */
-  setEmergency: Limiter["setEmergency"];
+  setEmergency(active: boolean): void;
   /** Applies new limits. `apps`, `limits` and `buckets` replace all of them; what is omitted stays. Throws and changes nothing if invalid. */
   reconfigure(limits: Limits & { cluster?: Pick<ClusterOptions, "capacity" | "rate"> | undefined }): void;
   /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */

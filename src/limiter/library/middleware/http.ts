@@ -10,7 +10,10 @@ export function limit<Request extends IncomingMessage = IncomingMessage>(
   return createHandler(options);
 }
 
-/** @deprecated It is in "@tollgate/limiter/fastify". */
+/**
+ * Throws an error: the plugin is in "@tollgate/limiter/fastify".
+ * @deprecated
+ */
 export function limitPlugin(): never {
   throw new TypeError('limitPlugin is in "@tollgate/limiter/fastify", or "tollgate/fastify"');
 }
