@@ -1,5 +1,6 @@
 /** Slot calls in the text form of the service's connection API, as docs/API.md describes it. */
 import { splitText, storedNumber } from "../../core/platform.js";
+import { ACQUIRE, ACQUIRE_REPLY, byName, HELD, lineOf, RENEW_REPLY } from "../../engine/plane-text.js";
 import {
   ANSWERED,
   BUSY,
@@ -29,9 +30,10 @@ export interface AcquireMessage {
 
 export function acquireText(message: AcquireMessage): string {
   const { proxy, connection, app, client = "", route, reclaim, incarnation, pods } = message;
-  const head = [proxy, connection, app, route, reclaim ? "1" : "0", reclaim ? UNKNOWN_INCARNATION : incarnation];
-  if (client !== "") head.push(client);
-  return `${luaTable.concat(head, " ")}\n${luaTable.concat(pods, "\n")}\n`;
+  const memory = reclaim ? UNKNOWN_INCARNATION : incarnation;
+  const named = client === "" ? undefined : client;
+  const head = lineOf(ACQUIRE, { proxy, connection, app, route, reclaim, memory, client: named });
+  return `${head}\n${luaTable.concat(pods, "\n")}\n`;
 }
 
 /** For renewals and releases, of one route. */
@@ -41,7 +43,8 @@ export function slotListText(
 ): string {
   const lines = [`${proxy} ${route}`];
   for (const { connection, pod, app, client = "" } of slots) {
-    lines.push(client === "" ? `${connection} ${pod} ${app}` : `${connection} ${pod} ${app} - ${client}`);
+    const named = client === "" ? undefined : client;
+    lines.push(lineOf(HELD, { connection, pod, app, route: named === undefined ? undefined : "-", client: named }));
   }
   return luaTable.concat(lines, "\n");
 }
@@ -72,15 +75,15 @@ export interface SlotReply {
 export function readAcquired(status: number, body: string): SlotReply {
   const outcome = outcomeOf(status, body);
   const line = outcome === ANSWERED ? (luaString.match(body, "^[^\n]*") ?? "") : "";
-  const [allowed, , code, pod, retryAfter, leaseMs, incarnation] = splitText(line, " ");
+  const reply = byName(ACQUIRE_REPLY, splitText(line, " "));
   return {
     outcome,
-    allowed: allowed === "1",
-    code: code ?? "",
-    pod: pod ?? "",
-    retryAfterSeconds: storedNumber(retryAfter ?? false, 0),
-    leaseMs: storedNumber(leaseMs ?? false, 0),
-    incarnation: incarnation ?? UNKNOWN_INCARNATION,
+    allowed: reply.allowed === "1",
+    code: reply.code ?? "",
+    pod: reply.pod ?? "",
+    retryAfterSeconds: storedNumber(reply.retry_after ?? false, 0),
+    leaseMs: storedNumber(reply.lease_ms ?? false, 0),
+    incarnation: reply.memory ?? UNKNOWN_INCARNATION,
   };
 }
 
@@ -89,11 +92,6 @@ export function readRenewed(status: number, body: string) {
   const lost: string[] = [];
   const lines = outcome === ANSWERED ? splitText(body, "\n") : [];
   for (let i = 1; i < lines.length; i++) if (lines[i] !== "") lost.push(lines[i]!);
-  const [, , , leaseMs, incarnation] = splitText(lines[0] ?? "", " ");
-  return {
-    outcome,
-    lost,
-    leaseMs: storedNumber(leaseMs ?? false, 0),
-    incarnation: incarnation ?? UNKNOWN_INCARNATION,
-  };
+  const { lease_ms, memory } = byName(RENEW_REPLY, splitText(lines[0] ?? "", " "));
+  return { outcome, lost, leaseMs: storedNumber(lease_ms ?? false, 0), incarnation: memory ?? UNKNOWN_INCARNATION };
 }

@@ -5,6 +5,7 @@ import { splitText, wholeNumber, wholeText } from "../../core/platform.js";
 import type { Account } from "../../engine/account.js";
 import type { NodeState } from "../../engine/node.js";
 import type { PlannedSync, SyncReply } from "../../engine/plan.js";
+import { byName, lineOf, SYNC_APP, SYNC_REPLY, SYNC_REPLY_APP } from "../../engine/plane-text.js";
 import { type NodeReply, recallTokens } from "../../engine/reply.js";
 import { luaString, luaTable } from "./library.js";
 
@@ -13,15 +14,15 @@ interface Sender {
   node: { epoch: number; seq: number; shard: number };
 }
 
-/** `node epoch seq [shard] [leave]`, `app granted spent returned need want [final]` for each account, and lines with counters. */
+/** `node epoch seq [shard] [leave]`, SYNC_APP and `final` for each account, and lines with counters. */
 export function messageText({ name, node }: Sender, planned: PlannedSync[], counters: string, leave = false): string {
   const shard = node.shard === 0 ? "" : ` ${wholeText(node.shard)}`;
   const lines = [`${name} ${wholeText(node.epoch)} ${wholeText(node.seq)}${shard}${leave ? " leave" : ""}`];
   for (const { account, message } of planned) {
-    const { granted, spent, returned, need, want } = message;
-    let line = account.limits.id;
-    for (const tokens of [granted, spent, returned, Math.ceil(need), Math.ceil(want)])
-      line = `${line} ${wholeText(tokens)}`;
+    const { granted, spent, returned } = message;
+    const need = Math.ceil(message.need);
+    const want = Math.ceil(message.want);
+    const line = lineOf(SYNC_APP, { app: account.limits.id, granted, spent, returned, need, want });
     lines.push(message === account.finalReport ? `${line} final` : line);
   }
   return `${luaTable.concat(lines, "\n")}\n${counters}`;
@@ -43,34 +44,37 @@ function rateOf(word: string | undefined): number | undefined {
 /** Adds the replies to the planned accounts. Undefined if the text is not a reply. */
 export function readAnswer<A extends Account>(text: string, planned: PlannedSync<A>[]): SyncAnswer | undefined {
   const lines = splitText(text, "\n");
-  const head = splitText(lines[0]!, " ");
-  if (head.length < 6) return undefined;
+  const { code, live_nodes, emergency, config_version, known } = byName(SYNC_REPLY, splitText(lines[0]!, " "));
+  if (code === undefined || live_nodes === undefined || config_version === undefined) return undefined;
   const replies: { [id: string]: SyncReply | undefined } = {};
   let recalled: string[] = [];
   for (let i = 1; i < lines.length; i++) {
     const words = splitText(lines[i]!, " ");
     if (words[0] === "!") {
       recalled = words;
-    } else if (words.length >= 7) {
-      const reply = {
-        code: words[1]!,
-        granted: wholeNumber(words[3]!),
-        remaining: Math.max(wholeNumber(words[4]!), 0),
-        limit: Math.max(wholeNumber(words[5]!), 0),
-        retryAfterMs: Math.max(wholeNumber(words[6]!), 0),
-        scarce: words[7] === "1",
-        rate: rateOf(words[8]),
-      };
-      if (reply.granted >= 0) replies[words[0]!] = reply;
+      continue;
     }
+    const one = byName(SYNC_REPLY_APP, words);
+    if (one.app === undefined || one.code === undefined || one.retry_after_ms === undefined) continue;
+    const granted = wholeNumber(one.granted ?? "");
+    if (granted < 0) continue;
+    replies[one.app] = {
+      code: one.code,
+      granted,
+      remaining: Math.max(wholeNumber(one.remaining ?? ""), 0),
+      limit: Math.max(wholeNumber(one.limit ?? ""), 0),
+      retryAfterMs: Math.max(wholeNumber(one.retry_after_ms), 0),
+      scarce: one.scarce === "1",
+      rate: rateOf(one.rate),
+    };
   }
   for (const one of planned) one.reply = replies[one.account.limits.id];
   return {
-    code: head[0]!,
-    liveNodes: wholeNumber(head[1]!),
-    emergency: head[2] === "1",
-    configVersion: head[5]!,
-    known: head[6] !== "0",
+    code,
+    liveNodes: wholeNumber(live_nodes),
+    emergency: emergency === "1",
+    configVersion: config_version,
+    known: known !== "0",
     recalled,
   };
 }

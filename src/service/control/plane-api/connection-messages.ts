@@ -3,6 +3,7 @@ import * as z from "zod";
 import { clientNetwork } from "../../../core/address.js";
 import { SLOT_SUCCESS } from "../../../core/codes.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
+import { ACQUIRE, ACQUIRE_REPLY, byName, HELD, lineOf, RENEW_REPLY } from "../../../engine/plane-text.js";
 import { identifier } from "../../operations/contract/fields.js";
 import { malformedLine, numberOf, words } from "./text.js";
 
@@ -110,21 +111,11 @@ const acquireLine = "proxy connection [app [route [reclaim [memory [client]]]]],
 export const acquireText = {
   /** `acquireLine`, then the pods on any number of lines. */
   parse([head, ...lines]: string[]): unknown {
-    const [proxy, connection, name, route, reclaim, memory, address, ...more] = words(head).map(given);
-    if (connection === undefined || more.length > 0 || !isClient(address)) throw malformedLine(1, acquireLine);
-    return {
-      proxy,
-      connection,
-      app: name,
-      route,
-      pods: podsIn(lines),
-      reclaim: flagOf(reclaim),
-      memory: numberOf(memory),
-      client: address,
-    };
+    const { reclaim, memory, ...named } = lineIn(ACQUIRE, head, 1, acquireLine);
+    return { ...named, pods: podsIn(lines), reclaim: flagOf(reclaim), memory: numberOf(memory) };
   },
-  format: ({ allowed, count, code, pod: on, retry_after, lease_ms, memory }: z.output<typeof acquireReply>) => [
-    [allowed ? 1 : 0, count, code, on === "" ? "-" : on, retry_after, lease_ms, memory].join(" "),
+  format: (reply: z.output<typeof acquireReply>) => [
+    lineOf(ACQUIRE_REPLY, { ...reply, pod: reply.pod === "" ? "-" : reply.pod }),
   ],
 };
 
@@ -134,18 +125,14 @@ const heldLine = "connection pod [app [route [client]]]";
 function parseHeld([head, ...lines]: string[]): unknown {
   const [proxy, common, ...more] = words(head);
   if (more.length > 0) throw malformedLine(1, "proxy [route]");
-  const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => {
-    const [connection, on, name = "-", own = "-", address = "-", ...rest] = words(line);
-    if (on === undefined || rest.length > 0 || !isClient(given(address))) throw malformedLine(i + 2, heldLine);
-    return { connection, pod: on, app: given(name), route: given(own), client: given(address) };
-  });
+  const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => lineIn(HELD, line, i + 2, heldLine));
   return { proxy, route: given(common ?? "-"), connections };
 }
 
 export const renewText = {
   parse: parseHeld,
   format: ({ renewed, lost, lease_ms, memory, unavailable: failed }: z.output<typeof renewReply>) => [
-    successLine(renewed, lease_ms, memory),
+    lineOf(RENEW_REPLY, { allowed: true, renewed, code: SLOT_SUCCESS, lease_ms, memory }),
     ...lost,
     ...unavailableLines(failed),
   ],
@@ -169,6 +156,16 @@ export const countsText = {
     ...unavailableLines(failed),
   ],
 };
+
+/** The words of a line; `-` stands for a default. The first two are required. */
+function lineIn<N extends string>(names: readonly N[], line: string | undefined, number: number, wanted: string) {
+  const all = words(line);
+  const named = byName(names, all);
+  for (const name of names.slice(2)) if (named[name] === "-") delete named[name];
+  const { client }: { client?: string | undefined } = named;
+  if (all.length < 2 || all.length > names.length || !isClient(client)) throw malformedLine(number, wanted);
+  return named;
+}
 
 const podsIn = (lines: string[]) => lines.flatMap((line) => words(line));
 const isClient = (word: string | undefined) => word === undefined || clientNetwork(word) !== "";

@@ -1,6 +1,7 @@
 /** The sync message of a data plane and its reply, as JSON and as plain text. */
 import * as z from "zod";
 import { MICRO } from "../../../core/bucket.js";
+import { byName, lineOf, SYNC_APP, SYNC_REPLY, SYNC_REPLY_APP } from "../../../engine/plane-text.js";
 import { count, identifier } from "../../operations/contract/fields.js";
 import { badField } from "../../operations/endpoint.js";
 import { readCounters, syncCounters } from "./sync-counters.js";
@@ -81,7 +82,7 @@ export type SyncMessage = z.output<typeof syncRequest>;
 export type SyncReply = z.output<typeof syncReply>;
 
 export const syncText = {
-  /** `node epoch seq [shard] [leave]`, then `app granted spent returned need want [final]` per app, then lines with counters. */
+  /** `node epoch seq [shard] [leave]`, then SYNC_APP and `final` per app, then lines with counters. */
   parse([head, ...rest]: string[]): unknown {
     const at = rest.findIndex((line) => line.startsWith("#"));
     const lines = at === -1 ? rest : rest.slice(0, at);
@@ -97,12 +98,17 @@ export const syncText = {
       shard: numberOf(shard),
       leave: leave !== undefined,
       apps: lines.slice(0, MOST_APPS + 1).map((line, i) => {
-        const [app, ...numbers] = words(line);
-        const final = numbers[5] === FINAL;
-        if (numbers.length !== (final ? 6 : 5))
-          throw malformedLine(i + 2, "app granted spent returned need want [final]");
-        const [granted, spent, returned, need, want] = numbers.map(numberOf);
-        return { app, granted, spent, returned, need, want, final };
+        const given = words(line);
+        const final = given[SYNC_APP.length] === FINAL;
+        if (given.length !== SYNC_APP.length + (final ? 1 : 0)) {
+          throw malformedLine(i + 2, `${SYNC_APP.join(" ")} [${FINAL}]`);
+        }
+        const { app, ...numbers } = byName(SYNC_APP, given);
+        return {
+          app,
+          ...Object.fromEntries(Object.entries(numbers).map(([name, word]) => [name, numberOf(word)])),
+          final,
+        };
       }),
       numbers: at === -1 ? undefined : readCounters(rest.slice(at), at + 2),
     };
@@ -110,13 +116,8 @@ export const syncText = {
 
   /** One line for the node, one with the recalled apps if there are any, then one line per app. */
   format(reply: SyncReply): string[] {
-    const { code, live_nodes, emergency, emergency_left_ms, degradation, config_version, known, recalled, apps } =
-      reply;
-    const flag = (value: boolean) => (value ? 1 : 0);
-    const head = [code, live_nodes, flag(emergency), emergency_left_ms, degradation, config_version, flag(known)];
-    const lines = apps.map(({ app, code, grant, granted, remaining, limit, retry_after_ms, scarce, rate = 0 }) =>
-      [app, code, grant, granted, remaining, limit, retry_after_ms, flag(scarce), Math.round(rate * MICRO)].join(" "),
-    );
-    return [head.join(" "), ...(recalled.length > 0 ? [`! ${recalled.join(" ")}`] : []), ...lines];
+    const { recalled, apps } = reply;
+    const lines = apps.map((one) => lineOf(SYNC_REPLY_APP, { ...one, rate: Math.round((one.rate ?? 0) * MICRO) }));
+    return [lineOf(SYNC_REPLY, reply), ...(recalled.length > 0 ? [`! ${recalled.join(" ")}`] : []), ...lines];
   },
 };
