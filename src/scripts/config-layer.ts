@@ -54,8 +54,7 @@ export function configRead(redis: RedisApi, keys: string[], argv: string[]): Scr
   // -1 is not a whole number, so it never equals a stored revision.
   const isKnown = config === false || wholeNumber(known) === revision;
   if (!isKnown && config.length > MAX_LENGTH) return invalid("config");
-  const reply: ReplyOf<typeof CONFIG_READ> = [OK, revision, isKnown ? "" : config];
-  return reply;
+  return [OK, revision, isKnown ? "" : config] satisfies ReplyOf<typeof CONFIG_READ>;
 }
 
 export function configWrite(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {

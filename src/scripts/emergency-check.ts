@@ -79,7 +79,7 @@ export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]):
   writeStopped(redis, key.cluster, stopped);
   writeEmergency(redis, key.cluster, next);
   const order = readOrder(redis, key.cluster, next);
-  const reply: ReplyOf<typeof EMERGENCY_CHECK> = [
+  return [
     OK,
     next.active ? 1 : 0,
     changed ? 1 : 0,
@@ -90,6 +90,5 @@ export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]):
     order.reason,
     order.operator,
     stopped.since > 0 ? 1 : 0,
-  ];
-  return reply;
+  ] satisfies ReplyOf<typeof EMERGENCY_CHECK>;
 }

@@ -29,7 +29,7 @@ export function inspect(redis: RedisApi, keys: string[], argv: string[]): Script
   if (fault !== "") return invalid(fault);
   const cluster = readCluster(redis, key.cluster, values);
   const app = readApp(redis, key.app, values, cluster);
-  const reply: ReplyOf<typeof INSPECT> = [
+  return [
     OK,
     Math.floor(app.tokens),
     Math.floor(app.debt),
@@ -39,6 +39,5 @@ export function inspect(redis: RedisApi, keys: string[], argv: string[]): Script
     app.returned,
     cluster.emergencyMs === NO_EMERGENCY ? 0 : 1,
     Math.max(cluster.emergencyMs, 0),
-  ];
-  return reply;
+  ] satisfies ReplyOf<typeof INSPECT>;
 }

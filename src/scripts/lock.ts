@@ -34,8 +34,7 @@ export function lock(redis: RedisApi, keys: string[], argv: string[]): ScriptRep
   if (holder !== false && holder !== owner && left > 0) {
     const longest = storedNumber(ttl, 0) * 1000;
     if (left > longest) redis.call("HSET", key.lock, "until", now + longest);
-    const reply: ReplyOf<typeof LOCK> = [HELD, Math.ceil(Math.min(left, longest) / 1000)];
-    return reply;
+    return [HELD, Math.ceil(Math.min(left, longest) / 1000)] satisfies ReplyOf<typeof LOCK>;
   }
   if (release === 1) {
     redis.call("DEL", key.lock);

@@ -45,6 +45,5 @@ export function shareSet(redis: RedisApi, keys: string[], argv: string[]): Scrip
   cutToHighest(cluster);
   writeCluster(redis, key.cluster, cluster);
   writeShare(redis, key.cluster, share);
-  const reply: ReplyOf<typeof SHARE_SET> = [OK, share.capacity, share.rate];
-  return reply;
+  return [OK, share.capacity, share.rate] satisfies ReplyOf<typeof SHARE_SET>;
 }

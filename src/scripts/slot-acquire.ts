@@ -120,8 +120,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     expired = expired + redis.call("ZREMRANGEBYSCORE", pod, "-inf", clock.lease);
     const count = redis.call("ZCARD", pod);
     if (redis.call("ZSCORE", pod, member) !== false) {
-      const reply: Reply = [1, count, SLOT_ALREADY_HELD, i, 0, expired, incarnation];
-      return reply;
+      return [1, count, SLOT_ALREADY_HELD, i, 0, expired, incarnation] satisfies Reply;
     }
     if (place < 0 || count < load) {
       place = i;
@@ -156,8 +155,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   if (code !== SLOT_SUCCESS) {
     redis.call("INCR", key.rejected);
     redis.call("PEXPIRE", key.rejected, REJECTED_MS);
-    const reply: Reply = [0, load, code, -1, retryAfterMs, expired, incarnation];
-    return reply;
+    return [0, load, code, -1, retryAfterMs, expired, incarnation] satisfies Reply;
   }
 
   const ends = clock.lease + leaseMs * 1000;
@@ -167,6 +165,5 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   if (client !== "") addMember(redis, key.client, member, ends, unusedClientMs(leaseMs));
   if (isRated) addToRate(redis, key.rate, member, values.windowMs, clock);
   if (isClientRated) addToRate(redis, key.clientRate, member, values.clientWindowMs, clock);
-  const reply: Reply = [1, load + 1, SLOT_SUCCESS, place, 0, expired, incarnation];
-  return reply;
+  return [1, load + 1, SLOT_SUCCESS, place, 0, expired, incarnation] satisfies Reply;
 }

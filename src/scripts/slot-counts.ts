@@ -22,8 +22,8 @@ export function slotCounts(redis: RedisApi, keys: string[], argv: string[]): Scr
   const clock = readSlotClock(redis, key.clock, values.leaseMs);
   const alive = clock.lease + 1;
   const rejected = storedNumber(redis.call("GET", key.rejected), 0);
-  const head: ReplyOf<typeof SLOT_COUNTS> = [SLOT_SUCCESS, redis.call("ZCOUNT", key.all, alive, "+inf"), rejected];
-  const reply: ScriptReply = head;
+  const total = redis.call("ZCOUNT", key.all, alive, "+inf");
+  const reply: ScriptReply = [SLOT_SUCCESS, total, rejected] satisfies ReplyOf<typeof SLOT_COUNTS>;
   for (const pod of moreKeys) reply.push(redis.call("ZCOUNT", pod, alive, "+inf"));
   return reply;
 }

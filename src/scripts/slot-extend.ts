@@ -12,7 +12,7 @@ import {
   unusedClientMs,
   unusedMs,
 } from "./common/slots.js";
-import { invalid, readCall } from "./operation.js";
+import { invalid, type ReplyOf, readCall } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 import { SLOT_RENEW } from "./slot-renew.js";
 
@@ -24,7 +24,8 @@ export function slotExtend(redis: RedisApi, keys: string[], argv: string[]): Scr
   const exists = redis.call("EXISTS", key.clock) === 1;
   const clock = exists ? advanceSlotClock(redis, key.clock, leaseMs) : readSlotClock(redis, key.clock, leaseMs);
   const ends = clock.lease + leaseMs * 1000;
-  const reply: ScriptReply = [SLOT_SUCCESS, 0, exists ? clock.incarnation : 0];
+  const incarnation = exists ? clock.incarnation : 0;
+  const reply: ScriptReply = [SLOT_SUCCESS, 0, incarnation] satisfies ReplyOf<typeof SLOT_RENEW>;
   let renewed = 0;
   for (const { member, podKey, appKey, clientKey } of slots) {
     if (storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease) {

@@ -34,43 +34,31 @@ export const SLOT_RELEASE = operation({
 const MOST_RELEASED = 10000;
 
 export function slotRelease(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  return release(redis, keys, argv, true);
+}
+
+export function slotFree(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  return release(redis, keys, argv, false);
+}
+
+function release(redis: RedisApi, keys: string[], argv: string[], isStored: boolean): ScriptReply {
   const slots: BatchSlot[] = [];
   const { fault, key, values } = checkBatch(readCall(SLOT_RELEASE, keys, argv), argv, slots);
   if (fault !== "") return invalid(fault);
   const { leaseMs } = values;
-  const clock = advanceSlotClock(redis, key.clock, leaseMs);
-  redis.call("ZREMRANGEBYSCORE", key.released, "-inf", clock.lease);
-  const reply: ScriptReply = emptyReply();
+  const clock = isStored ? advanceSlotClock(redis, key.clock, leaseMs) : readSlotClock(redis, key.clock, leaseMs);
+  if (isStored) redis.call("ZREMRANGEBYSCORE", key.released, "-inf", clock.lease);
+  const reply: ScriptReply = [SLOT_SUCCESS, 0] satisfies ReplyOf<typeof SLOT_RELEASE>;
   let freed = 0;
   for (const slot of slots) {
     const held = freeSlot(redis, key.all, slot, clock);
-    if (held === 1 || redis.call("ZCARD", key.released) < MOST_RELEASED) {
+    if (isStored && (held === 1 || redis.call("ZCARD", key.released) < MOST_RELEASED)) {
       redis.call("ZADD", key.released, clock.lease + leaseMs * 1000, slot.member);
     }
     freed = freed + held;
     reply.push(held);
   }
-  redis.call("PEXPIRE", key.released, unusedMs(leaseMs));
+  if (isStored) redis.call("PEXPIRE", key.released, unusedMs(leaseMs));
   reply[1] = freed;
   return reply;
-}
-
-export function slotFree(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const slots: BatchSlot[] = [];
-  const { fault, key, values } = checkBatch(readCall(SLOT_RELEASE, keys, argv), argv, slots);
-  if (fault !== "") return invalid(fault);
-  const clock = readSlotClock(redis, key.clock, values.leaseMs);
-  const reply: ScriptReply = emptyReply();
-  let freed = 0;
-  for (const slot of slots) {
-    const held = freeSlot(redis, key.all, slot, clock);
-    freed = freed + held;
-    reply.push(held);
-  }
-  reply[1] = freed;
-  return reply;
-}
-
-function emptyReply(): ReplyOf<typeof SLOT_RELEASE> {
-  return [SLOT_SUCCESS, 0];
 }

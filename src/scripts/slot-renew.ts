@@ -15,7 +15,7 @@ import {
   unusedClientMs,
   unusedMs,
 } from "./common/slots.js";
-import { ALWAYS_OK, flag, invalid, operation, readCall } from "./operation.js";
+import { ALWAYS_OK, flag, invalid, operation, type ReplyOf, readCall } from "./operation.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 /** Of `slot-renew` and `slot-extend`. `incarnation`: of the store. `held`: false for a lost lease. */
@@ -36,7 +36,7 @@ export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): Scri
   const clock = advanceSlotClock(redis, key.clock, leaseMs);
   redis.call("SET", key.heartbeat, Math.floor(clock.told / 1000), "PX", leaseMs);
   const ends = clock.lease + leaseMs * 1000;
-  const reply: ScriptReply = [SLOT_SUCCESS, 0, clock.incarnation];
+  const reply: ScriptReply = [SLOT_SUCCESS, 0, clock.incarnation] satisfies ReplyOf<typeof SLOT_RENEW>;
   /** How long a key is kept: only keys that a connection with a slot names. */
   const keptMs: Record<string, number> = {};
   let renewed = 0;
