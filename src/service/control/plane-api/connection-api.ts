@@ -19,8 +19,7 @@ import {
 } from "../../operations/endpoint.js";
 import * as messages from "./connection-messages.js";
 import { createHeldRoutes, type HeldRequest, releaseHeld, renewHeld } from "./held-connections.js";
-import { requireOwn } from "./own-nodes.js";
-import { requireAmount, requireName } from "./plane-budget.js";
+import { requireAmount, requireName, requireOwn } from "./plane-budget.js";
 import { atomicReply, atomicRequest, atomicText, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {

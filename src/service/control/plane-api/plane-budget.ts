@@ -1,4 +1,7 @@
-/** Rejects what exceeds the budget of a data plane. The plane then decides by its policy, as without the service. */
+/**
+ * Rejects what a data plane may not do: act for the nodes of others, or exceed its budget. Then it decides by its policy, as without
+ * the service.
+ */
 import type { BudgetName, PlaneBudgets } from "../../../shared/access/plane-budgets.js";
 import { type CallAccess, problem, Rejected, type Reply } from "../../operations/endpoint.js";
 
@@ -18,6 +21,16 @@ export function overBudget(plane: string, budget: BudgetName): Reply<never> {
   const who = plane === "" ? "data planes with the common token" : `the data plane ${plane}`;
   const reply = problem(429, "too_many_requests", "plane_budget", { detail: `${who} ${exhausted[budget]}` });
   return { ...reply, headers: { "Retry-After": "1" } };
+}
+
+/**
+ * Throws a Rejected unless `node`, which may be a proxy that holds connections, is one of the plane's own: a compromised plane with
+ * credentials of its own harms no other.
+ */
+export function requireOwn({ name, mayActFor }: CallAccess, node: string): void {
+  if (mayActFor(node)) return;
+  const detail = `the data plane ${name} may act only for ${name}, ${name}-… and ${name}.…`;
+  throw new Rejected(problem(403, "forbidden", "wrong_plane", { detail }));
 }
 
 /** Throws a Rejected if the plane may not use another name. */

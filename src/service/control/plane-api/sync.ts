@@ -21,8 +21,7 @@ import { type Clock, replyTimer, systemClock } from "../../../shared/clock.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
 import { badField, type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
-import { requireOwn } from "./own-nodes.js";
-import { requireAmount, requireName } from "./plane-budget.js";
+import { requireAmount, requireName, requireOwn } from "./plane-budget.js";
 import { type SyncMessage, type SyncReply, syncReply, syncRequest, syncText } from "./sync-message.js";
 
 export interface SyncHandlerOptions {
