@@ -30,6 +30,23 @@ static void state_free(struct state *state) {
   free(state);
 }
 
+static int add_code(lua_State *lua, const void *part, size_t size, void *code) {
+  (void)lua;
+  return !text_add(code, part, size);
+}
+
+/* Loads the script as a function. The first time it is compiled, which takes longer than all the rest. */
+static bool load_code(struct plane *plane, lua_State *lua) {
+  struct text compiled = {NULL, 0, 0};
+  if (luaL_loadbuffer(lua, plane->code.data, plane->code.size, "=tollgate") != 0) return false;
+  if (plane->main != NULL || lua_dump(lua, add_code, &compiled) != 0) free(compiled.data);
+  else {
+    free(plane->code.data);
+    plane->code = compiled;
+  }
+  return true;
+}
+
 /* Runs the script in a new state, and then its function of this name. NULL, with a log line, if it fails. */
 static struct state *state_new(struct plane *plane, const char *start) {
   struct state *state = calloc(1, sizeof *state);
@@ -48,8 +65,7 @@ static struct state *state_new(struct plane *plane, const char *start) {
   lua_setglobal(lua, "tollgate_library");
   lua_pushlightuserdata(lua, state);
   lua_setglobal(lua, "tollgate_state");
-  if (luaL_dostring(lua, TUNING) != 0 || luaL_loadbuffer(lua, plane->code.data, plane->code.size, "=tollgate") != 0 ||
-      lua_pcall(lua, 0, 0, 0) != 0) {
+  if (luaL_dostring(lua, TUNING) != 0 || !load_code(plane, lua) || lua_pcall(lua, 0, 0, 0) != 0) {
     log_text(ABI_LOG_ERROR, "tollgate: %s: %s", plane->node->path, message_of(lua));
     state_free(state);
     return NULL;
@@ -185,7 +201,8 @@ static enum action resume(struct state *state, struct stream *stream, int argume
     state_drop_thread(state, stream);
     return ACTION_ERROR;
   }
-  enum action action = (enum action)lua_tointeger(stream->thread, 1);
+  /* A script that names no action must not let the request pass. */
+  enum action action = lua_isnumber(stream->thread, 1) ? (enum action)lua_tointeger(stream->thread, 1) : ACTION_ERROR;
   lua_settop(stream->thread, 0);
   if (state->spare_threads < MAX_SPARE_THREADS) {
     state->threads[state->spare_threads] = stream->thread;

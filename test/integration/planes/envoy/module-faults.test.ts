@@ -13,12 +13,12 @@ import { openRaw } from "../../../support/http-client.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
 import { waitFor } from "../../../support/wait-for.js";
 
-/** Makes the script fail for requests with the header x-break. */
+/** Makes the script fail for requests with the header x-break, or return no action. */
 const breakable = (text: string, name: string) =>
   name === "tollgate.lua"
     ? text.replace(
         /_G\.tollgate_request = (.*)\n/,
-        'local tollgateRequest = $1\n_G.tollgate_request = function(stream, ended)\n  local api = require("src.planes.envoy.worker.request")\n  if api.header("x-break") ~= "" then error("broken") end\n  return tollgateRequest(stream, ended)\nend\n',
+        'local tollgateRequest = $1\n_G.tollgate_request = function(stream, ended)\n  local api = require("src.planes.envoy.worker.request")\n  if api.header("x-break") == "no action" then return nil end\n  if api.header("x-break") ~= "" then error("broken") end\n  return tollgateRequest(stream, ended)\nend\n',
       )
     : text;
 
@@ -71,6 +71,13 @@ apps:
     expect(called).toBe(0);
     await waitFor("the log line", () => envoy.log().includes("broken"));
     expect((await ask()).status).toBe(200);
+  });
+
+  test("a script that names no action refuses the request, and the backend is not called", async () => {
+    called = 0;
+    const response = await ask({ "x-break": "no action" });
+    expect([response.status, await response.json()]).toMatchObject([503, { reason: "plane_error" }]);
+    expect(called).toBe(0);
   });
 
   test("a request whose client leaves while it waits uses no tokens", async () => {
