@@ -89,7 +89,7 @@ interface Library {
   // Messages between workers and the main thread: node.c and waiters.c.
   tollgate_tell(this: void, state: State, text: string, size: number): number;
   tollgate_message(this: void, state: State): number;
-  tollgate_wait(this: void, state: State): number;
+  tollgate_wait(this: void, state: State, milliseconds: number): number;
   tollgate_answer(this: void, state: State, waiter: number, text: string, size: number): number;
   tollgate_answered(this: void, state: State): number;
   tollgate_keep(this: void, state: State): number;
@@ -174,7 +174,7 @@ int tollgate_dialed(struct tollgate_state *, int);
 void tollgate_hang_up(struct tollgate_state *, int);
 int tollgate_tell(struct tollgate_state *, const char *, size_t);
 int tollgate_message(struct tollgate_state *);
-double tollgate_wait(struct tollgate_state *);
+double tollgate_wait(struct tollgate_state *, double);
 int tollgate_answer(struct tollgate_state *, double, const char *, size_t);
 int tollgate_answered(struct tollgate_state *);
 double tollgate_keep(struct tollgate_state *);

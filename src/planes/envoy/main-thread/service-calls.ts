@@ -6,7 +6,7 @@ import { hasReason } from "../../lua/slot-messages.js";
 import { systemNowMs } from "../../lua/system-clock.js";
 import { coroutine, lib, resultText, state, type Thread } from "../module-api.js";
 import { envoy } from "../module-state.js";
-import { continueTask } from "./tasks.js";
+import { after, continueTask, lateMs } from "./tasks.js";
 
 interface Call {
   task: Thread;
@@ -16,7 +16,11 @@ interface Call {
 }
 
 /** In flight, by number. */
-const calls: { open: { [id: number]: Call | undefined }; ids: number[] } = { open: {}, ids: [] };
+const calls: { open: { [id: number]: Call | undefined }; ids: number[]; watched: boolean } = {
+  open: {},
+  ids: [],
+  watched: false,
+};
 
 /** Envoy's own responses: it has waited too long, or no service could be reached. */
 const GATEWAY_TIMEOUT = 504;
@@ -29,9 +33,10 @@ const SHORTEST_MS = 5;
 /** Only in a task. */
 export function callService(this: void, _caller: Caller, path: string, body: string, deadlineMs: number): ServiceReply {
   const startedAt = systemNowMs();
+  const lateBefore = lateMs();
   const reply = callInTurn(path, body, startedAt + deadlineMs);
-  // The main thread handles no requests, so it is not busy itself.
-  reply.tookMs = systemNowMs() - startedAt;
+  // Not the delay of the main thread itself.
+  reply.tookMs = Math.max(systemNowMs() - startedAt - (lateMs() - lateBefore), 0);
   return reply;
 }
 
@@ -66,8 +71,17 @@ function callOnce(path: string, body: string, deadlineMs: number): ServiceReply 
   if (id === 0) return reply;
   calls.open[id] = { task: coroutine.running(), deadline: systemNowMs() + milliseconds, reply };
   calls.ids.push(id);
+  if (!calls.watched) watch();
   coroutine.yield();
   return reply;
+}
+
+/** While a reply is due, the main thread wants to be woken this often: so it knows by how much it is late. */
+const WATCH_MS = 3;
+
+function watch(this: void): void {
+  calls.watched = calls.ids.length > 0;
+  if (calls.watched) after(WATCH_MS, watch);
 }
 
 /** Envoy has a reply for the call; its body is the result of the last call of the module. */

@@ -7,16 +7,25 @@ interface Timer {
   work: (this: void) => void;
 }
 
-const timers: { list: Timer[] } = { list: [] };
+/** `due`: when the main thread wanted to be woken; 0: it was. `late`: milliseconds by which it was late, in total. */
+const timers: { list: Timer[]; due: number; late: number } = { list: [], due: 0, late: 0 };
 
 /** Runs a task after so many milliseconds. */
 export function after(milliseconds: number, work: (this: void) => void): void {
   timers.list.push({ at: systemNowMs() + milliseconds, work });
 }
 
+/** Milliseconds by which the main thread was late until now: it also does the work of Envoy, and loads scripts. */
+export function lateMs(): number {
+  const late = timers.due === 0 ? 0 : Math.max(systemNowMs() - timers.due, 0);
+  return timers.late + late;
+}
+
 /** Runs the tasks that are due, and asks to be woken for the next one. */
 export function runTimers(): void {
   const { list } = timers;
+  timers.late = lateMs();
+  timers.due = 0;
   const now = systemNowMs();
   timers.list = [];
   for (const timer of list) {
@@ -27,6 +36,7 @@ export function runTimers(): void {
   let next = LONGEST_MS;
   const then = systemNowMs();
   for (const { at } of timers.list) next = Math.min(next, Math.max(at - then, 0));
+  timers.due = then + next;
   lib.tollgate_alarm(state, next);
 }
 

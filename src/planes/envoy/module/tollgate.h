@@ -51,6 +51,7 @@ struct waiter {
   void *scheduler;
   struct text answer;
   uint32_t generation;
+  double due; /* when it continues without an answer, milliseconds of the monotonic clock; 0: never */
   int close_code; /* of a connection that the main thread closes */
   enum { WAITER_FREE, WAITER_WAITS, WAITER_ANSWERED, WAITER_GONE, WAITER_KEPT } phase;
   size_t next_free; /* the number of another free one plus 1; 0: there is none */
@@ -75,6 +76,7 @@ struct node {
   pthread_t alarm_thread;
   double alarm_at; /* when the main thread wants to be woken, milliseconds of the monotonic clock; 0: not */
   struct waiter *waiters;
+  double expire_at; /* when overdue waiters are looked for */
   size_t waiter_count;
   size_t kept_count; /* of WAITER_KEPT */
   size_t free_waiters; /* the number of the first plus 1; 0: there is none */
@@ -247,6 +249,7 @@ void log_text(enum abi_log_level level, const char *format, ...) __attribute__((
 
 /* waiters.c: the code with which the main thread closes a stream. A stream ends: it waits no more, and cannot be closed. */
 size_t waiters_in_use(struct node *node);
+void waiters_expire(struct node *node);
 int waiter_close_code(struct node *node, struct stream *stream);
 void waiter_release(struct node *node, struct stream *stream);
 void waiter_cancel(struct node *node, struct stream *stream);

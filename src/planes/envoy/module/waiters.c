@@ -16,6 +16,10 @@ static struct waiter *waiter_of(struct node *node, double id) {
   return current ? waiter : NULL;
 }
 
+static double id_of(struct node *node, struct waiter *waiter) {
+  return (double)waiter->generation * MAX_WAITERS + (double)(waiter - node->waiters);
+}
+
 static void add_free(struct node *node, size_t index) {
   node->waiters[index].next_free = node->free_waiters;
   node->free_waiters = index + 1;
@@ -41,7 +45,7 @@ static void more_waiters(struct node *node) {
   for (size_t index = count; index > old; index--) add_free(node, index - 1);
 }
 
-static double new_waiter(struct state *state, int phase) {
+static double new_waiter(struct state *state, int phase, double due) {
   struct node *node = state->plane->node;
   if (state->filter == NULL) return -1;
   pthread_mutex_lock(&node->lock);
@@ -53,25 +57,29 @@ static double new_waiter(struct state *state, int phase) {
     node->free_waiters = waiter->next_free;
     waiter->scheduler = CALLBACK(http_filter_scheduler_new)(state->filter);
     waiter->phase = phase;
+    waiter->due = due;
     if (phase == WAITER_KEPT) node->kept_count++;
-    id = (double)waiter->generation * MAX_WAITERS + (double)index;
+    id = id_of(node, waiter);
   }
   pthread_mutex_unlock(&node->lock);
   return id;
 }
 
-/* The current request is going to wait. Returns a number for the answer; -1 if too many wait. */
-FOR_LUA double tollgate_wait(struct state *state) {
+/*
+ * The current request is going to wait. Returns a number for the answer; -1 if too many wait. If the main thread has not
+ * answered after so many milliseconds, the request continues without an answer; 0: it waits until then.
+ */
+FOR_LUA double tollgate_wait(struct state *state, double milliseconds) {
   /* An earlier one was not used, or is already forgotten. */
   if (state->filter != NULL) waiter_release(state->plane->node, state->stream);
-  double id = new_waiter(state, WAITER_WAITS);
+  double id = new_waiter(state, WAITER_WAITS, milliseconds == 0 ? 0 : monotonic_ms() + milliseconds);
   if (id >= 0) state->stream->waiter = id;
   return id;
 }
 
 /* A number by which the main thread can close the current stream, until it ends. -1 if there are too many. */
 FOR_LUA double tollgate_keep(struct state *state) {
-  if (state->filter != NULL && state->stream->kept < 0) state->stream->kept = new_waiter(state, WAITER_KEPT);
+  if (state->filter != NULL && state->stream->kept < 0) state->stream->kept = new_waiter(state, WAITER_KEPT, 0);
   return state->filter == NULL ? -1 : state->stream->kept;
 }
 
@@ -138,7 +146,18 @@ FOR_LUA int tollgate_answer(struct state *state, double id, const char *text, si
   return delivered;
 }
 
-/* On the worker: the answer for the current request. 0 if there is none yet. */
+/* With the lock: requests whose time is over, because the main thread is late, continue without an answer. */
+void waiters_expire(struct node *node) {
+  double now = monotonic_ms();
+  for (size_t index = 0; index < node->waiter_count; index++) {
+    struct waiter *waiter = &node->waiters[index];
+    if (waiter->phase != WAITER_WAITS || waiter->due == 0 || waiter->due > now) continue;
+    waiter->phase = WAITER_GONE;
+    CALLBACK(http_filter_scheduler_commit)(waiter->scheduler, (uint64_t)id_of(node, waiter));
+  }
+}
+
+/* On the worker: the answer for the current request. 0 if there is none. */
 FOR_LUA int tollgate_answered(struct state *state) {
   struct node *node = state->plane->node;
   pthread_mutex_lock(&node->lock);

@@ -29,9 +29,12 @@ function tell(text: string): boolean {
   return lib.tollgate_tell(state, text, text.length) === 1;
 }
 
+/** A main thread that is this late does not decide: its answer would come too late. */
+const LATE_MS = 20;
+
 /** The main thread decides; the request continues in `tollgate_answered` of the module. */
 function awaitTokens(this: void, outcomes: Outcome<PlaneAccount>[]): void {
-  const waiter = lib.tollgate_wait(state);
+  const waiter = lib.tollgate_wait(state, worker.options.timeoutMs + LATE_MS);
   const deadline = systemNowMs() + worker.options.timeoutMs;
   const words = [WAIT, wholeText(waiter), wholeText(Math.floor(deadline))];
   for (const outcome of outcomes) {
@@ -51,7 +54,7 @@ function awaitTokens(this: void, outcomes: Outcome<PlaneAccount>[]): void {
 
 /** Returns after this time; false, at once, if the stream has ended or too many wait. */
 export function awaitPause(milliseconds: number): boolean {
-  const waiter = lib.tollgate_wait(state);
+  const waiter = lib.tollgate_wait(state, 0);
   if (waiter < 0 || !tell(`${PAUSE} ${wholeText(waiter)} ${wholeText(Math.ceil(milliseconds))}`)) return false;
   coroutine.yield();
   return lib.tollgate_answered(state) === 1;

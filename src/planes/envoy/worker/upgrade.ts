@@ -71,7 +71,7 @@ export function placeUpgrade(
 ): Refusal | undefined {
   const { id: app, dryRun } = exchange.account.limits;
   const route = routes[routeName]!;
-  const waiter = lib.tollgate_wait(state);
+  const waiter = lib.tollgate_wait(state, 0);
   const kept = lib.tollgate_keep(state);
   const asked = [
     SLOT,
