@@ -2,7 +2,8 @@
 
 import { parseNetwork } from "../core/address.js";
 import { DEFAULT_APP } from "../core/identity.js";
-import { isAddressPart, parseKeyPart } from "../limit-rules/key-parts.js";
+import { isAddressPart } from "../limit-rules/key-parts.js";
+import { parseKeyPart } from "../limiter/limits/limit-options.js";
 import { didYouMean } from "./nearest.js";
 import { routeName } from "./options/slots.js";
 import type { Path } from "./problem.js";

@@ -6,9 +6,9 @@ import { networkText } from "../core/address.js";
 import type { CostProfile } from "../core/cost.js";
 import { hostName } from "../core/host.js";
 import { pathValue } from "../core/path.js";
-import { cutText, findText, hasControls, lowerText } from "../core/platform.js";
+import { cutText, hasControls, lowerText } from "../core/platform.js";
 
-interface KeyKind {
+export interface KeyKind {
   name: string;
   /** The part is written with a name that this regular expression describes, as in `header:NAME`. */
   named?: string;
@@ -18,7 +18,7 @@ interface KeyKind {
   needs?: "address" | "host" | "path" | "route";
 }
 
-const KEY_KINDS = [
+export const KEY_KINDS = [
   { name: "app" },
   { name: "user", isFree: true },
   { name: "ip", isFree: true, needs: "address" },
@@ -137,52 +137,4 @@ export function writtenValue({ kind }: KeyPart, ignoresPathCase: boolean, bytes:
 /** Its values are addresses: lists of values may have networks. */
 export function isAddressPart({ kind }: KeyPart): boolean {
   return kind === "ip";
-}
-
-export function isFreePart({ kind }: KeyPart): boolean {
-  for (const one of kinds()) if (one.name === kind) return one.isFree === true;
-  return true;
-}
-
-/** Whether a host has to read or find this for the part. */
-export function needs({ kind }: KeyPart, wanted: KeyKind["needs"]): boolean {
-  for (const one of kinds()) if (one.name === kind) return one.needs === wanted;
-  return false;
-}
-
-/** `header:X-Plan` as a part; undefined if the kind is unknown. The name is not checked: `keyPartPattern` does. */
-export function parseKeyPart(text: string): KeyPart | undefined {
-  const colon = findText(text, ":", 0);
-  const name = colon < 0 ? "" : lowerText(cutText(text, colon + 1, text.length));
-  const wanted = colon < 0 ? text : cutText(text, 0, colon);
-  for (const kind of KEY_KINDS) if (kind.name === wanted) return { kind: kind.name, name };
-  return undefined;
-}
-
-export function keyPartText({ kind, name }: KeyPart): string {
-  return name === "" ? kind : `${kind}:${name}`;
-}
-
-/** A regular expression for parts. */
-export function keyPartPattern(): string {
-  let forms = "";
-  for (const { name, named } of kinds()) {
-    forms = (forms === "" ? "" : `${forms}|`) + name + (named === undefined ? "" : `:${named}`);
-  }
-  return `^(${forms})$`;
-}
-
-/** All parts in words: `app, user, … or header:NAME`. */
-export function keyPartWords(): string {
-  let words = "";
-  let last = "";
-  for (const { name, named } of kinds()) {
-    words = words === "" ? last : `${words}, ${last}`;
-    last = named === undefined ? name : `${name}:NAME`;
-  }
-  return `${words} or ${last}`;
-}
-
-function kinds(): readonly KeyKind[] {
-  return KEY_KINDS;
 }

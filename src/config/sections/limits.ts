@@ -1,8 +1,8 @@
 /** Options of limits on any key: user, address, route, header and others. */
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { keyPartPattern, keyPartWords, LONGEST_VALUE } from "../../limit-rules/key-parts.js";
+import { LONGEST_VALUE } from "../../limit-rules/key-parts.js";
 import { LONGEST_NAME } from "../../limit-rules/limit-rules.js";
-import { limitDefaults, parseRate } from "../../limiter/limits/limit-options.js";
+import { KEY_PART, KEY_PART_WORDS, limitDefaults, parseRate } from "../../limiter/limits/limit-options.js";
 import { flag, headerName, identifier, list, oneOf, optional, section, text, whole, words } from "../values.js";
 
 export const limitName = () =>
@@ -26,7 +26,7 @@ const rate = () =>
     (value) => parseRate(value) !== undefined,
   );
 
-const keyPart = () => text(`must be ${keyPartWords()}`, new RegExp(keyPartPattern()));
+const keyPart = () => text(`must be ${KEY_PART_WORDS}`, KEY_PART);
 
 const method = () => text("must be an HTTP method in upper case", /^[A-Z][A-Z-]{0,31}$/);
 const pathPattern = () =>

@@ -6,14 +6,7 @@ import { MAX_TOKENS } from "../../core/bucket.js";
 import { standardProfile } from "../../core/cost.js";
 import { hostName } from "../../core/host.js";
 import { canonicalPath, decoded } from "../../core/path.js";
-import {
-  isAddressPart,
-  isFreePart,
-  type KeyPart,
-  needs,
-  parseKeyPart,
-  writtenValue,
-} from "../../limit-rules/key-parts.js";
+import { isAddressPart, KEY_KINDS, type KeyKind, type KeyPart, writtenValue } from "../../limit-rules/key-parts.js";
 import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../limit-rules/limit-rules.js";
 import { type Pattern, parsePattern } from "../../limit-rules/pattern.js";
 
@@ -62,6 +55,25 @@ export interface LimitedRoute extends RouteEntry {
   limits: readonly string[];
 }
 
+const keyKinds: readonly KeyKind[] = KEY_KINDS;
+const partsOf = (name: (kind: KeyKind) => string) =>
+  keyKinds.map((kind) => (kind.named ? `${kind.name}:${name(kind)}` : kind.name));
+
+/** How parts of keys are written. */
+export const KEY_PART = new RegExp(`^(${partsOf(({ named = "" }) => named).join("|")})$`);
+export const KEY_PART_WORDS = partsOf(() => "NAME")
+  .join(", ")
+  .replace(/, ([^,]*)$/, " or $1");
+
+/** `header:X-Plan` as a part; undefined if the kind is unknown. */
+export function parseKeyPart(text: string): KeyPart | undefined {
+  const [kind, name = ""] = text.split(":");
+  const known = KEY_KINDS.find((one) => one.name === kind);
+  return known && { kind: known.name, name: name.toLowerCase() };
+}
+
+export const keyPartText = ({ kind, name }: KeyPart) => (name === "" ? kind : `${kind}:${name}`);
+
 const UNITS = { s: 1, min: 60, h: 3_600, day: 86_400 };
 const RATE = /^([1-9][0-9]{0,9})\/(s|min|h|day)$/;
 
@@ -75,15 +87,12 @@ export function parseRate(rate: string): { tokens: number; seconds: number } | u
 /** Throws for an invalid rate; the configuration has been validated before. */
 export function compileLimits(limits: readonly LimitOptions[], routes: readonly LimitedRoute[] = []): LimitRules {
   const rules = limits.map((limit) => limitRule(limit, routes));
-  const usesRoutes = rules.some(
-    ({ key, match }) => match.routes.length > 0 || key.some((part) => needs(part, "route")),
-  );
+  const usesRoutes = rules.some(({ key, match }) => match.routes.length > 0 || key.some(needs("route")));
   return { rules, routes: usesRoutes ? inOrder(routes) : [], uses: usedBy(rules, usesRoutes) };
 }
 
 function usedBy(rules: readonly LimitRule[], usesRoutes: boolean): UsedAttributes {
-  const hasKey = (wanted: "path" | "host" | "address") =>
-    rules.some(({ key }) => key.some((part) => needs(part, wanted)));
+  const hasKey = (wanted: KeyKind["needs"]) => rules.some(({ key }) => key.some(needs(wanted)));
   const hasPaths = rules.some(({ match }) => match.prefixes.length + match.patterns.length > 0);
   return {
     path: usesRoutes || hasPaths || hasKey("path"),
@@ -132,7 +141,7 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     allow: list(allow),
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
-    hasFreeValues: key.some(isFreePart),
+    hasFreeValues: key.some((part) => kindOf(part)?.isFree),
   };
 }
 
@@ -158,6 +167,9 @@ export const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("lat
 
 /** A slash at the end makes no difference. */
 const pathPattern = (path: string): Pattern => parsePattern(path.replace(/(?<=.)\/$/, "")).map(decoded);
+
+const kindOf = ({ kind }: KeyPart) => keyKinds.find(({ name }) => name === kind);
+const needs = (wanted: KeyKind["needs"]) => (part: KeyPart) => kindOf(part)?.needs === wanted;
 
 function keyPart(limit: string, text: string): KeyPart {
   const part = parseKeyPart(text);

@@ -2,10 +2,10 @@
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { VALUE_PREFIX } from "../../core/keys.js";
 import { escapeBytes } from "../../core/platform.js";
-import { INVALID, isAddressPart, keyPartText, normalValue, writtenValue } from "../../limit-rules/key-parts.js";
+import { INVALID, isAddressPart, normalValue, writtenValue } from "../../limit-rules/key-parts.js";
 import { bucketId, type LimitRule } from "../../limit-rules/limit-rules.js";
 import { sha1 } from "./limit-checks.js";
-import { bytesOf } from "./limit-options.js";
+import { bytesOf, keyPartText } from "./limit-options.js";
 
 /** Separates the parts of a value whose key has several. */
 const SEPARATOR = ",";
