@@ -56,16 +56,17 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
   /** What all messages of a node about apps begin with. */
   function messageOf(sender: Sender, requests: ReportRequest[]) {
     const node = nameOf(sender);
+    const { clusterCapacity, clusterRate, nodeTtlMs, shards } = limits;
     return {
       keys: { cluster: clusterOf, nodes: nodesOf, ledger: ledgerOf(node) },
       moreKeys: requests.map(({ app }) => appKey(tag, app.id)),
-      values: { ...limits, seq: sender.seq, node },
+      values: { clusterCapacity, clusterRate, nodeTtlMs, shards, seq: sender.seq, node },
     };
   }
 
   function reportOf(sender: Sender, requests: ReportRequest[], leave: boolean): OperationCall<"report"> {
     const message = messageOf(sender, requests);
-    return { ...message, values: { ...message.values, leave }, items: requests.map(reportValues) };
+    return { ...message, values: { ...message.values, leave }, items: requests.map((request) => itemOf(request)) };
   }
 
   /** An operation on an app, which is repeated with the same id. */
@@ -96,12 +97,10 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
      * grants nothing, but the counters are recorded: otherwise the spending of that time would be charged at once after it.
      */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
-      const items = requests.map((request) => ({
-        ...reportValues(request),
-        need: request.need,
-        want: request.want,
-        borrow: request.finalReport ? FINAL_REPORT : Number(request.app.borrow),
-      }));
+      const items = requests.map((request) => {
+        const borrow = request.finalReport ? FINAL_REPORT : Number(request.app.borrow);
+        return itemOf(request, request.need, request.want, borrow);
+      });
       const granted = call("grant", { ...messageOf(sender, requests), items }, options);
       const reply = await granted.catch(async (error: unknown) => {
         if (isOutOfMemory(error)) await call("report-known", reportOf(sender, requests, false), options);
@@ -244,8 +243,8 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
 }
 
 /** The replies about apps, which are in the order of the requests. */
-function ofApps<R>(requests: ReportRequest[], replies: R[]) {
-  return replies.map((reply, i) => ({ app: requests[i]?.app.id ?? "", ...reply }));
+function ofApps<R extends object>(requests: ReportRequest[], replies: R[]) {
+  return replies.map((reply, i) => Object.assign(reply, { app: requests[i]?.app.id ?? "" }));
 }
 
 /** Scripts take rates in whole micro-tokens per second, rounded down so that no limit is exceeded. */
@@ -263,6 +262,8 @@ function appValues({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketL
   return { id, burst, guaranteed: fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillUs };
 }
 
-function reportValues({ app, granted, spent, returned }: ReportRequest) {
-  return { ...appValues(app), granted, spent, returned };
+/** What a message says about an app, in one literal: it is made for each app of each message. */
+function itemOf({ app, granted, spent, returned }: ReportRequest, need = 0, want = 0, borrow = 0) {
+  const { id, burst, guaranteed, priority, fillUs } = appValues(app);
+  return { id, burst, guaranteed, priority, fillUs, granted, spent, returned, need, want, borrow };
 }

@@ -64,7 +64,7 @@ type AnyValues = Record<string, RedisValue | boolean>;
 function append(args: RedisValue[], groups: readonly (readonly Field[])[], values: AnyValues): void {
   for (const group of groups) {
     for (const field of group) {
-      const value = values[nameOf(field)];
+      const value = values[typeof field === "string" ? field : field.name];
       args.push(typeof value === "boolean" ? Number(value) : (value ?? ""));
     }
   }
@@ -83,10 +83,11 @@ function read({ reply: head, itemReply }: Operation, reply: ScriptReply): AnyVal
 
 function valuesAt(reply: ScriptReply, at: number, fields: readonly Field[]): AnyValues {
   const values: AnyValues = {};
-  fields.forEach((field, i) => {
+  for (let i = 0; i < fields.length; i++) {
+    const field = fields[i] as Field;
     const kind = kindOf(field);
     if (kind !== "ok") values[nameOf(field)] = decoded(kind, reply[at + i]);
-  });
+  }
   return values;
 }
 
