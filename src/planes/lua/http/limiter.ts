@@ -42,13 +42,13 @@ export function checkLimits(exchange: Exchange, account: PlaneAccount, method: s
   }
   endLimits(exchange, isTaken, nowMs());
   count(exchange);
-  for (const outcome of outcomes) {
+  // The first outcome is that of the app. Not `for … of`: LuaJIT leaves compiled code for it.
+  const limits = exchange.matched.count;
+  for (let i = 1; i <= limits; i++) {
+    const outcome = outcomes[i]!;
     const { rule } = outcome;
-    // The first one is that of the app.
-    if (rule !== undefined) {
-      countLimit(outcome, rule.name);
-      if (isTaken) spent(host, outcome.account, outcome.balance);
-    }
+    if (rule !== undefined) countLimit(outcome, rule.name);
+    if (isTaken) spent(host, outcome.account, outcome.balance);
   }
 }
 
