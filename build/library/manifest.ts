@@ -13,14 +13,14 @@ export const entries = {
   koa: "limiter/library/middleware/koa",
 } as const;
 
-/** Of the types that users of a framework have anyway. */
+/** Packages whose types the middleware refers to. Users of a framework have them. */
 const FRAMEWORKS = {
   "@types/express": ">=4",
-  "@types/koa": ">=2",
+  "@types/koa": ">=3",
   express: ">=4",
-  fastify: ">=4",
+  fastify: ">=5",
   hono: ">=4",
-  koa: ">=2",
+  koa: ">=3",
 };
 
 /** @param folder of the bundles, relative to the package.json */

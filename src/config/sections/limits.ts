@@ -64,7 +64,7 @@ export const limit = section({
   key: list(keyPart(), 0, 8)
     .default([])
     .describe(
-      `What has its own bucket: any combination of ${keyPartWords()}. Requests without the header share one bucket. Empty: one bucket for all requests.`,
+      `What has its own bucket: any combination of ${KEY_PART_WORDS}. Requests without the header share one bucket. Empty: one bucket for all requests.`,
     ),
   match: match.prefault({}).describe("The requests that the limit applies to. Empty lists match everything."),
   rate: rate().describe("Tokens per second, minute, hour or day: `10/s`, `5/min`, `1000/h`, `50000/day`."),

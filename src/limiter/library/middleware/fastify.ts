@@ -17,7 +17,7 @@ export const limitPlugin: FastifyPluginCallback<MiddlewareOptions<FastifyRequest
       if (refusal === undefined) next();
       else reply.code(refusal.status).type("application/json").send(refusal.body);
     };
-    const made = check(request, { request: request.raw, response: reply.raw, originalUrl: request.originalUrl });
+    const made = check(request, { request: request.raw, response: reply.raw });
     if (made instanceof Promise) made.then(handle, next);
     else handle(made);
   });

@@ -162,6 +162,13 @@ describe("consume", () => {
     expect(await limiter.consume("sms:anna", 3)).toMatchObject({ allowed: false, code: "cost_exceeds_capacity" });
   });
 
+  it("tells keys apart whatever their characters are", async () => {
+    const limiter = await start({ buckets });
+    for (const key of ["\u1042", "\u001042", "\u0010:42", "a", "A", ""]) {
+      expect(await limiter.consume(`sms:${key}`, 2)).toMatchObject({ allowed: true, remaining: 0 });
+    }
+  });
+
   it("leaves requests alone", async () => {
     const limiter = await start({ buckets, limits: [{ name: "per-user", key: ["user"], rate: "5/min" }] });
     await limiter.consume("emails:anna", 10);
