@@ -104,9 +104,10 @@ function requestFault<N extends string>(
   if (granted < 0 || granted > MAX_CLAIM) return "granted";
   if (spent < 0 || spent > MAX_CLAIM) return "spent";
   if (returned < 0 || returned > granted) return "returned";
-  for (const name of own) {
-    const amount: number = request[name];
-    if (amount < 0 || amount > MAX_COUNTER) return name;
+  const count = own.length;
+  for (let i = 0; i < count; i++) {
+    const amount: number = request[own[i]!];
+    if (amount < 0 || amount > MAX_COUNTER) return own[i]!;
   }
   return "";
 }
