@@ -1,4 +1,6 @@
 /** Sends syncs: to each shard one at a time for the whole proxy, by whichever worker has a reason. */
+import { ALL_APPS } from "../../../core/keys.js";
+import { wholeText } from "../../../core/platform.js";
 import { summaryOf } from "../../../engine/node.js";
 import { isPollDue, type PlannedSync, startMessage } from "../../../engine/plan.js";
 import {
@@ -111,12 +113,19 @@ function sendMessage(node: PlaneNode): boolean {
   return true;
 }
 
+/** With another configuration of the service, all tokens: each account learns its limits with its next message. */
+function recalledBy(node: PlaneNode, { configVersion, recalled }: SyncAnswer): string[] {
+  const isSame = configVersion === node.configVersion || node.configVersion === "-";
+  return isSame ? recalled : [`${ALL_APPS}${wholeText(node.shard)}`];
+}
+
 function apply(node: PlaneNode, answer: SyncAnswer, planned: Planned[], times: CallTimes): void {
+  const recalled = recalledBy(node, answer);
   node.configVersion = answer.configVersion;
   if (node.configVersion !== worker.options.configVersion) warnOfVersions(node);
   const changed = endSync(running.sync, node, planned, answer, times);
-  loadRecalled(answer.recalled);
-  for (const other of recallApps(answer.recalled, worker.nodes, worker.byId))
+  loadRecalled(recalled);
+  for (const other of recallApps(recalled, worker.nodes, worker.byId))
     if (other !== node && other.urgent.length > 0) syncSoon(running.sync, other);
   writeNode(node);
   announce(node, changed);
