@@ -98,16 +98,15 @@ function section(name: string, symbol: ts.Symbol, checker: ts.TypeChecker): Sect
 function declarationOf(name: string, declaration: ts.Declaration, checker: ts.TypeChecker): string {
   if (ts.isInterfaceDeclaration(declaration)) {
     const heritage = (declaration.heritageClauses ?? []).map((clause) => ` ${clause.getText()}`).join("");
-    const parameters = declaration.typeParameters?.map((each) => each.getText()).join(", ");
     const members = declaration.members.map((member) => dedented(member.getFullText().replace(/^\n+/, "")));
-    return `interface ${name}${parameters === undefined ? "" : `<${parameters}>`}${heritage} {\n${indented(members.join("\n"))}\n}`;
+    return `interface ${name}${typeParametersOf(declaration)}${heritage} {\n${indented(members.join("\n"))}\n}`;
   }
   const type = checker.getTypeAtLocation(declaration);
   if (ts.isTypeAliasDeclaration(declaration)) {
     // A type that is inferred from a function is listed member by member.
     if (/ReturnType</.test(declaration.type.getText()))
       return `type ${name} = {\n${indented(membersOf(type, declaration, checker))}\n}`;
-    return `type ${name} = ${declaration.type.getText()}`;
+    return `type ${name}${typeParametersOf(declaration)} = ${declaration.type.getText()}`;
   }
   if (ts.isFunctionDeclaration(declaration)) {
     const signature = checker.getSignatureFromDeclaration(declaration)!;
@@ -123,6 +122,11 @@ function declarationOf(name: string, declaration: ts.Declaration, checker: ts.Ty
     return `class ${name}${heritage} {\n${indented(members.join("\n"))}\n}`;
   }
   return `const ${name}: ${checker.typeToString(type, declaration, FORMAT)}`;
+}
+
+function typeParametersOf({ typeParameters = [] }: { typeParameters?: Iterable<ts.Node> }): string {
+  const names = [...typeParameters].map((each) => each.getText());
+  return names.length === 0 ? "" : `<${names.join(", ")}>`;
 }
 
 function membersOf(type: ts.Type, at: ts.Node, checker: ts.TypeChecker): string {

@@ -2,11 +2,11 @@
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
 export type { Refusal } from "./core/refusals.js";
-export type { HeaderOptions } from "./core/response-headers.js";
+export type { ClientDecision, HeaderOptions, LimitView } from "./core/response-headers.js";
 export { type CheckedRequest, declaredLength, type RequestHeaders } from "./limiter/library/checked-request.js";
 export { createLimiter, type LibraryLimiter } from "./limiter/library/library.js";
 export type {
-  AppOptions as AppLimits,
+  AppOptions,
   BucketOptions,
   ClusterOptions,
   CommonOptions,
@@ -16,7 +16,7 @@ export type {
   Limits,
 } from "./limiter/library/library-options.js";
 export { limit, limitPlugin } from "./limiter/library/middleware/http.js";
-export type { MiddlewareOptions } from "./limiter/library/middleware/middleware.js";
+export type { Extractor, MiddlewareOptions } from "./limiter/library/middleware/middleware.js";
 export { type Allowed, type Refused, type Result, rateLimitHeaders, refusalOf } from "./limiter/library/results.js";
 export type { Decision, DecisionSource, LimitDecision, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
 export type { LimitsOutcome } from "./limiter/limits/limits-alone.js";

@@ -11,7 +11,7 @@ type Properties = Record<string, OptionSchema>;
 const { properties: sections = {} } = optionSchema();
 const app = sections.apps?.additionalProperties as OptionSchema;
 const lease = sections.lease as OptionSchema;
-const limit = sections.limits?.items as OptionSchema;
+const limit = withoutRoutes(sections.limits?.items as OptionSchema);
 
 const pick = ({ properties = {} }: OptionSchema, ...names: string[]): Properties =>
   Object.fromEntries(names.map((name) => [name, properties[name] as OptionSchema]));
@@ -21,7 +21,13 @@ function without({ properties = {} }: OptionSchema, name: string): Properties {
   return others;
 }
 
-/** A library has no routes, and states the value of a header. */
+/** A library has no routes: they are no part of a key and have no profile. */
+function withoutRoutes(option: OptionSchema): OptionSchema {
+  const text = JSON.stringify(option).replaceAll(/\broute(, |\|)/g, "");
+  return JSON.parse(text.replace("in the profile of its route or app", "in its own profile or its app's"));
+}
+
+/** A library states the value of a header, and has no routes. */
 function libraryMatch(match: OptionSchema): OptionSchema {
   const { header, ...properties } = without(match, "route");
   const items = { ...(header?.items as OptionSchema), required: ["name", "value"] };

@@ -35,7 +35,7 @@ export interface LimitView {
   limit: number;
   /** Tokens per second. */
   rate: number;
-  /** TOKENS or REQUESTS: what the limit counts. */
+  /** "tokens" or "requests": what the limit counts. */
   unit: string;
   dryRun: boolean;
 }

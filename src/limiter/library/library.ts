@@ -151,8 +151,8 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     take: (app, tokens) => resultsOf(limiter.take(app, tokens)),
     giveBack: limiter.giveBack,
     look: async (app) => resultOf(await limiter.look(app)),
-    lookAtLimits: (request) => limiter.lookAtLimits(attributesOf(request)),
-    refundLimits: (request, tokens) => limiter.refundLimits(attributesOf(request), tokens),
+    lookAtLimits: async (request) => limiter.lookAtLimits(lookupAttributes(request)),
+    refundLimits: async (request, tokens) => limiter.refundLimits(lookupAttributes(request), tokens),
     limitsOf: limiter.limitsOf,
     balances: limiter.balances,
     stats: limiter.stats,
@@ -178,6 +178,12 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
 
 const OLD_CHECK =
   'check takes an object: instead of check("red", "GET", 0) write check({ app: "red", method: "GET", contentLength: 0 })';
+
+/** Rejects a request with the former name of `ip`, whose limits would be those of no address. */
+function lookupAttributes(request: CheckedRequest) {
+  if ("address" in request) throw new TypeError("address is now ip: write { ip } instead of { address }");
+  return attributesOf(request);
+}
 
 const resultsOf = (made: Decision | Promise<Decision>): Deciding =>
   made instanceof Promise ? made.then(resultOf) : resultOf(made);

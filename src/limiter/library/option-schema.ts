@@ -50,7 +50,7 @@ export const appDefaults = { priority: 2, borrow: false, dryRun: false, onStoreF
 export interface LimitOptions {
   /** Name in responses, metrics and commands. */
   name: string;
-  /** What has its own bucket: any combination of app, user, ip, method, host, route, path or header:NAME. Requests without the header share one bucket. Empty: one bucket for all requests. */
+  /** What has its own bucket: any combination of app, user, ip, method, host, path or header:NAME. Requests without the header share one bucket. Empty: one bucket for all requests. */
   key?: string[] | undefined;
   /** The requests that the limit applies to. Empty lists match everything. */
   match?:
@@ -76,7 +76,7 @@ export interface LimitOptions {
   rate: string;
   /** Maximum tokens of a bucket. Default: the number in `rate`. */
   burst?: number | undefined;
-  /** A request takes one token, or its cost in the profile of its route or app. Default: "request". */
+  /** A request takes one token, or its cost in its own profile or its app's. Default: "request". */
   count?: "request" | "cost" | undefined;
   /** Bits of an IPv4 address that are one value of `ip`. Default: 32. */
   ipv4Prefix?: number | undefined;
@@ -106,9 +106,9 @@ export const limitRules: ObjectRule = {
       type: "array",
       maxItems: 8,
       items: {
-        must: "be app, user, ip, method, host, route, path or header:NAME",
+        must: "be app, user, ip, method, host, path or header:NAME",
         type: "string",
-        pattern: "^(app|user|ip|method|host|route|path|header:[A-Za-z0-9_-]{1,64})$",
+        pattern: "^(app|user|ip|method|host|path|header:[A-Za-z0-9_-]{1,64})$",
       },
     },
     match: {

@@ -3,7 +3,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { MiddlewareOptions } from "./middleware.js";
 import { createHandler } from "./node.js";
 
-/** `const check = limit({ limiter }); createServer((request, response) => check(request, response, () => response.end("hello")))` */
+/**
+ * Middleware for node:http. `const check = limit({ limiter }); createServer((request, response) => check(request, response, () =>
+ * response.end("hello")))`
+ */
 export function limit<Request extends IncomingMessage = IncomingMessage>(
   options: MiddlewareOptions<Request>,
 ): (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void {

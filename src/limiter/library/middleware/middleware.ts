@@ -5,9 +5,10 @@ import type { CheckedRequest } from "../checked-request.js";
 import type { LibraryLimiter } from "../library.js";
 import { type Allowed, headersWith, type Result, refusalOf } from "../results.js";
 
-type Extractor<Request> = ((request: Request) => string | undefined) | undefined;
+/** Reads a value from a request. */
+export type Extractor<Request> = ((request: Request) => string | undefined) | undefined;
 
-/** `Request` is the framework's. What is undefined has its default. */
+/** `Request` is the framework's. Undefined options have their defaults. */
 export interface MiddlewareOptions<Request> {
   limiter: Pick<LibraryLimiter, "check" | "settle">;
   /**

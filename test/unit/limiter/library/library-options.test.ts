@@ -69,6 +69,11 @@ it.each([
     "limits[0].key[0] must be app, user, ip",
   ],
   [
+    "a route, which a library does not have",
+    { apps, limits: [{ name: "a", rate: "1/s", key: ["route"] }] },
+    "limits[0].key[0] must be app, user, ip, method, host, path or header:NAME",
+  ],
+  [
     "a condition that is no list",
     { apps, limits: [{ name: "a", rate: "1/s", match: { path: "/x" } }] },
     "limits[0].match.path must be a list of at most 1000",

@@ -200,6 +200,13 @@ it("a limiter without apps can get some, and keeps its limits", async () => {
   expect(await codes(limiter, {}, { app: "red" })).toEqual(["unknown_app", "ok"]);
 });
 
+it("the former name of ip gets an error where a request without an address would be accepted", async () => {
+  const limiter = await start({ limits: [{ name: "per-address", key: ["ip"], rate: "1/min" }] });
+  const former = { user: "anna", address: "192.0.2.1" };
+  await expect(limiter.lookAtLimits(former)).rejects.toThrow("address is now ip");
+  await expect(limiter.refundLimits(former, 1)).rejects.toThrow("address is now ip");
+});
+
 it("the former signature of check gets an error that says what to write", async () => {
   const limiter = await start({ apps: { red: { guaranteed: 1 } } });
   const former = limiter.check as unknown as (app: string, method: string, contentLength: number) => unknown;
