@@ -98,17 +98,23 @@ export function expectedNames(hosts: readonly string[], name: string | undefined
   return { dns, addresses: all.filter((host) => isIP(host) !== 0) };
 }
 
-/** The addresses given by a command-line option (host:port each), or else the configured listener `own`. */
-export function serviceAddresses(given: readonly string[], option: string, own: string): ServiceAddress[] {
-  if (given.length > 0) return given.map((text) => addressOf(text, option));
+/** The addresses given by the command-line option `flag` (host:port each), or else the listener `own`, configured as `option`. */
+export function serviceAddresses(given: readonly string[], flag: string, own: string, option: string) {
+  if (given.length > 0) return given.map((text) => addressOf(text, flag));
   const { host, port } = addressOf(own, option);
   const isWildcard = host === "0.0.0.0" || host === "::";
   return [{ host: isWildcard ? "127.0.0.1" : host, port }];
 }
 
+/** Where the proxy listens for clients. */
+export function listenAddress(config: Config, given: string | undefined): ServiceAddress {
+  return given === undefined ? addressOf(config.listen, "listen") : addressOf(given, "--listen");
+}
+
 export function addressOf(text: string, option: string): ServiceAddress {
   const at = parseAddress(text);
-  if (at === undefined || at.port === 0) throw new RenderError(`${option} ${text}: must be host:port`);
+  if (at === undefined || at.port === 0)
+    throw new RenderError(`${option} ${text}: must be host:port, with a port above 0`);
   return at;
 }
 

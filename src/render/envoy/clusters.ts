@@ -136,7 +136,7 @@ export function serviceClusters(config: Config, options: EnvoyRenderOptions): Ya
 }
 
 function controlCluster(config: Config, options: EnvoyRenderOptions): YamlSection {
-  const addresses = serviceAddresses(options.services, "--service", config.control.listen);
+  const addresses = serviceAddresses(options.services, "--service", config.control.listen, "control.listen");
   return {
     "# The services: their control listeners.": NOTE,
     ...serviceCluster(config, { name: CONTROL_CLUSTER, addresses, version: "http1" }, options),
@@ -148,7 +148,7 @@ function envoyCluster(config: Config, options: EnvoyRenderOptions): YamlSection 
   if (own === undefined && options.envoyServices.length === 0) {
     throw new RenderError("envoy.listen is not set: use --envoy-service to name the services' listeners for Envoy");
   }
-  const addresses = serviceAddresses(options.envoyServices, "--envoy-service", own ?? "");
+  const addresses = serviceAddresses(options.envoyServices, "--envoy-service", own ?? "", "envoy.listen");
   return {
     "# The services: their listeners for Envoy.": NOTE,
     ...serviceCluster(config, { name: SERVICE_CLUSTER, addresses, version: "http2" }, options),

@@ -2,7 +2,7 @@
 import type { Config } from "../../config/schema.js";
 import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, keepAliveSeconds } from "../common.js";
+import { keepAliveSeconds, listenAddress } from "../common.js";
 import { extension, fromFile, seconds, socketAddress } from "./common.js";
 import { httpFilters } from "./filters.js";
 import { type EnvoyRenderOptions, ROUTES } from "./options.js";
@@ -19,7 +19,7 @@ const NO_ADDRESS = { address_prefix: "255.255.255.255", prefix_len: 32 };
 export function listener(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   return {
     name: "tollgate",
-    address: socketAddress(addressOf(options.listen ?? config.listen, "--listen")),
+    address: socketAddress(listenAddress(config, options.listen)),
     "# Buffer per connection and direction for slow readers.": NOTE,
     per_connection_buffer_limit_bytes: 65_536,
     ...keepAlive(config),

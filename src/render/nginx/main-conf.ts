@@ -1,7 +1,7 @@
 /** Renders a complete nginx.conf: listener, upstreams, routes, timeouts and limits. */
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
-import { addressOf, hostAndPort, RenderError } from "../common.js";
+import { hostAndPort, listenAddress, RenderError } from "../common.js";
 import { forwardedHeaders, forwardedMaps, quoted } from "./directives.js";
 import { workerFiles } from "./open-files.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./options.js";
@@ -17,7 +17,7 @@ export function mainConf(
   if (config.routes.length === 0) throw new RenderError("routes is empty: use --include to render only the includes");
   const { request_limits: limits, timeouts } = config;
   const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
-  const address = addressOf(options.listen ?? config.listen, "--listen");
+  const address = listenAddress(config, options.listen);
   const listen = `${hostAndPort(address)}${options.tls === undefined ? "" : " ssl"}`;
   return `# Written by \`tollgate render nginx\`. Do not edit: change the configuration and render it again.
 ${modules(options)}

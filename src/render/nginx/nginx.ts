@@ -30,7 +30,7 @@ import { podUpstream, socketLocation } from "./sockets.js";
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
   refuseIdentity(config, "nginx");
-  const services = serviceAddresses(options.services, "--service", config.control.listen);
+  const services = serviceAddresses(options.services, "--service", config.control.listen, "control.listen");
   const plane = nginxOptions(config, {
     node: options.node ?? "",
     planeToken: planeToken(config, options, "nginx"),

@@ -201,6 +201,12 @@ describeEnvoy("tollgate render envoy", () => {
       ["--mode", "rls", "--envoy-service", "a"],
       "--envoy-service a: must be host:port",
     ],
+    [
+      "a listener for Envoy with port 0",
+      plain.replace("19146", "0"),
+      ["--mode", "rls"],
+      "envoy.listen 127.0.0.1:0: must be host:port, with a port above 0",
+    ],
     ["a listen address without a port", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
     ["an admin address without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],

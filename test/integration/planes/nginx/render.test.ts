@@ -164,6 +164,13 @@ describe("tollgate render nginx", () => {
     ["a listener of an nginx with its own", plain, ["--listen", "10.0.0.1:1", "--include"], "--listen: with --include"],
     ["own Lua in a rendered nginx.conf", plain, ["--own-lua"], "--own-lua requires --include"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "must be host:port"],
+    ["a configured listener with port 0", plain.replace("18080", "0"), [], "listen 127.0.0.1:0: must be host:port"],
+    [
+      "a control listener with port 0",
+      plain.replace("control: {", "control: { listen: 127.0.0.1:0,"),
+      [],
+      "control.listen 127.0.0.1:0: must be host:port",
+    ],
     [
       "a resolver that is not an IP address",
       plain,
