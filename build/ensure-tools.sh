@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, Alertmanager, nginx with Lua, Chromium, curl, ip, zsh, gcc, Envoy (see ensure-envoy.sh), h2spec
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, Alertmanager, nginx with Lua, Chromium, curl, openssl, ip, zsh, gcc, Envoy (see ensure-envoy.sh), h2spec
 # (see ensure-h2spec.sh) and what the example clients need (see ensure-example-tools.sh).
 # By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc. To build Envoy's module for the other architecture:
 # gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu, and qemu-user to run it.
@@ -23,6 +23,7 @@ package luajit2 command -v luajit
 package prometheus command -v prometheus
 package prometheus-alertmanager command -v amtool
 package curl command -v curl
+package openssl command -v openssl
 package chromium command -v chromium
 package iproute2 command -v ip
 package zsh command -v zsh
