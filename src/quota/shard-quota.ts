@@ -175,7 +175,7 @@ export function createShardQuota({ store, cluster, tag, partsFor }: ShardQuotaOp
       return call("repay", { keys, values: { ...values, amount } });
     },
 
-    /** Fills L1 and counts anew what nodes hold of these apps, which must be all of this shard. */
+    /** Fills L1 and recounts what nodes hold of these apps, which must be all of this shard. */
     async refill(apps: string[], operation: string) {
       const keys = { cluster: clusterOf, operation: operationOf(operation) };
       const moreKeys = apps.map((app) => appKey(tag, app));

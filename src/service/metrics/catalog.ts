@@ -1,4 +1,4 @@
-/** All metrics with type, labels, help text and buckets. A test compares them with `docs/METRICS.md`. */
+/** All metrics with type, labels, help text, buckets and source. A test compares them with `docs/METRICS.md`. */
 import { COST_BOUNDS } from "../../core/cost.js";
 import { isLiftedByDryRun } from "../../core/refusals.js";
 import { WHOLE_SHARE } from "../../core/shard.js";
