@@ -15,7 +15,7 @@ function currentAccount(this: void, account: PlaneAccount): PlaneAccount {
 }
 
 /** Reads what other workers know about the account. */
-export function refresh(this: void, account: PlaneAccount): void {
+function refresh(this: void, account: PlaneAccount): void {
   catchUp(account.node);
   readRefusedUntil(account);
   keepValue(account);
