@@ -1,4 +1,10 @@
-/** A limit is lowered while nginx and Envoy hold tokens of it and have nothing to report: they cut their leases at once. */
+/**
+ * Limits change while nginx and Envoy hold tokens of them and have nothing to report: they cut their leases at once, and do not
+ * send without pause if services disagree.
+ */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 import { describeEnvoy } from "../../support/envoy-binary.js";
 import { startEnvoy } from "../../support/envoy-process.js";
@@ -13,21 +19,64 @@ afterEach(async () => {
 
 type Start = (yaml: string, services: string[]) => Promise<{ url: string; stop(): Promise<void> }>;
 
-async function lowerLimit(start: Start): Promise<void> {
-  const backend = await startSmallBackend();
-  endings.push(() => backend.stop());
-  const yaml = `log: { level: warn }
+const yaml = (target: string) => `log: { level: warn }
 lease: { report_interval_ms: 3600000 }
 identity: { trusted_hops: [127.0.0.0/8] }
 apps:
   default: { guaranteed: 100 }
   shop: { guaranteed: 20000, burst: 20000, profile: { based_on: iops, bandwidth: 0 } }
-upstreams: { backend: { targets: ["${backend.target}"] } }
+upstreams: { backend: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
-  const service = await startGateway(`store: embedded\nworkers: 1\n${yaml}`);
+
+async function startService() {
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const config = yaml(backend.target);
+  const service = await startGateway(`store: embedded\nworkers: 1\n${config}`);
   endings.push(() => service.stop());
-  const plane = await start(yaml, [service.controlUrl.replace("http://", "")]);
+  return { config, service };
+}
+
+/** Two services in one: every other reply to a sync has another configuration version. */
+async function startTurns(controlUrl: string) {
+  let syncs = 0;
+  const server = createServer(async (incoming, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk);
+    const { host, connection, "content-length": length, ...headers } = incoming.headers;
+    const { method = "GET", url = "/" } = incoming;
+    const body = method === "GET" ? null : Buffer.concat(chunks);
+    const reply = await fetch(controlUrl + url, { method, headers: headers as Record<string, string>, body });
+    let text = await reply.text();
+    if (url === "/v1/sync" && ++syncs % 2 === 0) text = text.replace(/^((?:\S+ ){5})\S+/, "$1other");
+    response.writeHead(reply.status).end(text);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  endings.push(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { address: `127.0.0.1:${(server.address() as AddressInfo).port}`, syncs: () => syncs };
+}
+
+async function takeTurns(start: Start): Promise<void> {
+  const { config, service } = await startService();
+  const turns = await startTurns(service.controlUrl);
+  const plane = await start(config, [turns.address]);
+  endings.push(() => plane.stop());
+  const ask = async () => (await fetch(plane.url, { headers: { "x-app-id": "shop" } })).status;
+  await waitFor("the first decision", async () => (await ask()) === 200);
+  for (let i = 0; i < 50; i++) await ask();
+  const before = turns.syncs();
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  expect(turns.syncs() - before).toBeGreaterThan(1);
+  expect(turns.syncs() - before).toBeLessThan(60);
+}
+
+async function lowerLimit(start: Start): Promise<void> {
+  const { config, service } = await startService();
+  const plane = await start(config, [service.controlUrl.replace("http://", "")]);
   endings.push(() => plane.stop());
   const ask = async () => {
     const { status, headers } = await fetch(plane.url, { headers: { "x-app-id": "shop" } });
@@ -50,9 +99,13 @@ routes: [{ path: /, upstream: backend }]
   await waitFor("a refusal", async () => (await ask()).startsWith("429"), { withinMs, everyMs });
 }
 
-it("nginx cuts its lease when a limit is lowered", () =>
-  lowerLimit((yaml, services) => startNginx(yaml, { services })));
+const nginx: Start = (config, services) => startNginx(config, { services });
+const envoy: Start = (config, services) => startEnvoy(config, { services });
+
+it("nginx cuts its lease when a limit is lowered", () => lowerLimit(nginx));
+it("nginx sends few messages while services with different configurations reply in turn", () => takeTurns(nginx));
 
 describeEnvoy("Envoy", () => {
-  it("cuts its lease when a limit is lowered", () => lowerLimit((yaml, services) => startEnvoy(yaml, { services })));
+  it("cuts its lease when a limit is lowered", () => lowerLimit(envoy));
+  it("sends few messages while services with different configurations reply in turn", () => takeTurns(envoy));
 });

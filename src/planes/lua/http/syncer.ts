@@ -113,10 +113,15 @@ function sendMessage(node: PlaneNode): boolean {
   return true;
 }
 
-/** With another configuration of the service, all tokens: each account learns its limits with its next message. */
+/** A version counts as new again after this time: services with different configurations may reply in turn. */
+const VERSION_SECONDS = 1;
+
+/** With a new configuration of the service, also all tokens: each account learns its limits with its next message. */
 function recalledBy(node: PlaneNode, { configVersion, recalled }: SyncAnswer): string[] {
-  const isSame = configVersion === node.configVersion || node.configVersion === "-";
-  return isSame ? recalled : [`${ALL_APPS}${wholeText(node.shard)}`];
+  if (configVersion === node.configVersion || node.configVersion === "-") return recalled;
+  const [isNew] = worker.dict.safe_add(`version${node.suffix} ${configVersion}`, 1, VERSION_SECONDS);
+  if (isNew === true) recalled.push(`${ALL_APPS}${wholeText(node.shard)}`);
+  return recalled;
 }
 
 function apply(node: PlaneNode, answer: SyncAnswer, planned: Planned[], times: CallTimes): void {
