@@ -139,6 +139,8 @@ export function createAccounts({ apps: configured, nodes, now }: AccountsOptions
     /** Limits of values that requests choose, including those that are leaving. */
     valueCount: () => valueCount,
 
+    leavingValueCount: () => [...leaving.values()].filter(({ isValue }) => isValue).length,
+
     replace,
 
     /** Everything about a leaving account has been reported. */

@@ -241,7 +241,7 @@ export function createLimiter(options: LimiterOptions) {
     rules: options.limits ?? NO_LIMITS,
     maxValues: options.maxValues ?? MAX_VALUES,
     clock,
-    limits: { enter, letGo, count: accounts.valueCount },
+    limits: { enter, letGo, count: accounts.valueCount, leavingCount: accounts.leavingValueCount },
     owner: accounts.limitOwner,
   });
 
@@ -297,6 +297,7 @@ export function createLimiter(options: LimiterOptions) {
       letGo,
       /** Number of values with their own bucket, including those that are leaving. */
       count: accounts.valueCount,
+      leavingCount: accounts.leavingValueCount,
     },
 
     /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */

@@ -12,6 +12,8 @@ export interface LimitAccounts {
   letGo(limit: LimiterAccount): boolean;
   /** Number of values, including those that are leaving: they cannot leave while the store is unavailable. */
   count(): number;
+  /** Those that are leaving, of all tables. */
+  leavingCount(): number;
 }
 
 /** `S` is the rule that the bucket belongs to. */
@@ -96,10 +98,9 @@ export function createValueTable<S extends object>(options: ValueTableOptions<S>
 
   /** Buckets that are leaving are part of the surplus, so fewer may be released than asked for. */
   function releaseOldest(surplus: number, before: number): void {
-    const leaving = limits.count() - [...byName.values()].filter(({ single }) => !single).length;
     const free = [...byName].filter(([, { single, usedAt }]) => !single && usedAt <= before);
     free.sort(([, one], [, other]) => one.usedAt - other.usedAt);
-    for (const [name, bucket] of free.slice(0, Math.max(surplus - Math.max(leaving, 0), 0))) release(name, bucket);
+    for (const [name, bucket] of free.slice(0, Math.max(surplus - limits.leavingCount(), 0))) release(name, bucket);
   }
 
   function onTimer(): void {

@@ -84,6 +84,17 @@ describe("values above the maximum", () => {
     expect(await countAllowed(5, (i) => node!.ask(`user=newer-${i}`))).toBe(5);
   });
 
+  it("get their own buckets when others are idle, also if another table has values", async () => {
+    const world = createSimulatedNodes({ domains: [users(2)], maxValues: 10 });
+    const [node] = world.nodes;
+    for (let i = 0; i < 5; i++) node!.limiter.limits.enter({ ...policy, id: `rate-limit:other-${i}` });
+    await countAllowed(5, (i) => node!.ask(`user=${i}`));
+    await world.pass(5_000);
+    await countAllowed(20, (i) => node!.ask(`user=new-${i}`));
+    await world.pass(2_000);
+    expect(await countAllowed(3, (i) => node!.ask(`user=newer-${i}`))).toBe(3);
+  });
+
   it("do not accumulate while the store is unavailable", async () => {
     const open = limit(2, "hour", { onStoreFailure: "open" });
     const world = createSimulatedNodes({ domains: [domain(rule("user", open))], maxValues: 10 });
