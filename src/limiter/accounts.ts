@@ -144,7 +144,11 @@ export function createAccounts({ apps: configured, nodes, now }: AccountsOptions
     replace,
 
     /** Everything about a leaving account has been reported. */
-    forget({ limits, learned, isValue, lease: { granted, returned } }: LimiterAccount): void {
+    forget(account: LimiterAccount): void {
+      const { limits, learned, isValue, lease } = account;
+      const { granted, returned } = lease;
+      // It was used after it was forgotten: there may be a newer account.
+      if (leaving.get(limits.id) !== account) return;
       leaving.delete(limits.id);
       if (isValue) valueCount--;
       if (limits.fillSeconds !== undefined) return;

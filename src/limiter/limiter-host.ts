@@ -58,8 +58,8 @@ export function createLimiterHost(options: LimiterHostOptions): LimiterHost {
     random: Math.random,
 
     valueAccount,
-    // An account is kept until everything about it is reported, and comes back with its next use.
-    currentAccount: (account) => account,
+    // One that was released while the request waited for another account may have been forgotten.
+    currentAccount: (account) => accounts.find(account.limits.id) ?? accounts.owner(account.limits.id) ?? account,
     // Nobody else changes an account, but calls that took long no longer count after a while.
     refresh({ node }) {
       node.clock = clock.now();
