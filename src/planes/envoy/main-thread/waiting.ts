@@ -51,6 +51,11 @@ export function accountOfId(id: string): PlaneAccount | undefined {
 export function startWaiting(words: string[]): void {
   const waiter = storedNumber(words[1] ?? false, -1);
   const deadline = storedNumber(words[2] ?? false, 0);
+  // The worker decides without the store, or has done so.
+  if (nowMs() >= deadline) {
+    lib.tollgate_answer(state, waiter, "", 0);
+    return;
+  }
   const group: Group = { waiter, deadline, outcomes: [], pending: 0, place: 0 };
   for (let i = 3; i + 1 < words.length; i += 2) {
     const account = accountOfId(words[i]!);
