@@ -101,25 +101,19 @@ static void wake(struct node *node) {
   CALLBACK(http_filter_config_scheduler_commit)(node->configs->scheduler, 1);
 }
 
-/* How often requests are looked for that have waited for too long. */
-enum { EXPIRE_MS = 20 };
-
 /* The main thread may be busy for seconds, with its own work or that of Envoy. */
 static void *alarm_clock(void *given) {
   struct node *node = given;
   pthread_mutex_lock(&node->lock);
   while (!node->alarm_stops) {
-    double now = monotonic_ms();
-    if (now >= node->expire_at) {
-      waiters_expire(node);
-      node->expire_at = now + EXPIRE_MS;
-    }
-    /* Until the main thread sets the next alarm, it is late. */
-    double at = node->alarm_at == 0 ? node->expire_at : node->alarm_at;
-    if (node->alarm_at != 0 && now >= at) {
+    waiters_expire(node);
+    double at = node->alarm_at;
+    if (node->next_due != 0 && (at == 0 || node->next_due < at)) at = node->next_due;
+    if (node->alarm_at != 0 && monotonic_ms() >= node->alarm_at) {
       node->alarm_at = 0;
       wake(node);
-    } else {
+    } else if (at == 0) pthread_cond_wait(&node->alarm_changed, &node->lock);
+    else {
       struct timespec until = {(time_t)(at / 1000), 0};
       until.tv_nsec = (long)((at - (double)until.tv_sec * 1000) * 1e6);
       pthread_cond_timedwait(&node->alarm_changed, &node->lock, &until);

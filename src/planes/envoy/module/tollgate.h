@@ -76,7 +76,7 @@ struct node {
   pthread_t alarm_thread;
   double alarm_at; /* when the main thread wants to be woken, milliseconds of the monotonic clock; 0: not */
   struct waiter *waiters;
-  double expire_at; /* when overdue waiters are looked for */
+  double next_due; /* no waiter is due before; 0: none is */
   size_t waiter_count;
   size_t kept_count; /* of WAITER_KEPT */
   size_t free_waiters; /* the number of the first plus 1; 0: there is none */

@@ -58,6 +58,10 @@ static double new_waiter(struct state *state, int phase, double due) {
     waiter->scheduler = CALLBACK(http_filter_scheduler_new)(state->filter);
     waiter->phase = phase;
     waiter->due = due;
+    if (due != 0 && (node->next_due == 0 || due < node->next_due)) {
+      node->next_due = due;
+      pthread_cond_signal(&node->alarm_changed);
+    }
     if (phase == WAITER_KEPT) node->kept_count++;
     id = id_of(node, waiter);
   }
@@ -148,13 +152,19 @@ FOR_LUA int tollgate_answer(struct state *state, double id, const char *text, si
 
 /* With the lock: requests whose time is over, because the main thread is late, continue without an answer. */
 void waiters_expire(struct node *node) {
-  double now = monotonic_ms();
+  double now = monotonic_ms(), next_due = 0;
+  if (node->next_due == 0 || now < node->next_due) return;
   for (size_t index = 0; index < node->waiter_count; index++) {
     struct waiter *waiter = &node->waiters[index];
-    if (waiter->phase != WAITER_WAITS || waiter->due == 0 || waiter->due > now) continue;
+    if (waiter->phase != WAITER_WAITS || waiter->due == 0) continue;
+    if (waiter->due > now) {
+      if (next_due == 0 || waiter->due < next_due) next_due = waiter->due;
+      continue;
+    }
     waiter->phase = WAITER_GONE;
     CALLBACK(http_filter_scheduler_commit)(waiter->scheduler, (uint64_t)id_of(node, waiter));
   }
+  node->next_due = next_due;
 }
 
 /* On the worker: the answer for the current request. 0 if there is none. */
