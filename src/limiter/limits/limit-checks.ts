@@ -42,7 +42,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
   let rules = withMemory(options.rules);
   let byName = namesOf(rules);
   /** Of the current request. */
-  let address = "";
+  let current: RequestAttributes | undefined;
   const table = createValueTable<LimitRule>({
     limits: options.limits,
     clock,
@@ -58,7 +58,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
   }
 
   function findAccount(match: LimitMatch): LimiterAccount {
-    const account = bucketOf(match.rule, match.id, address);
+    const account = bucketOf(match.rule, match.id, current?.address ?? "");
     // Not the one that values share: there may be room later.
     if (account.limits.id === match.id) match.account = account;
     return account;
@@ -68,7 +68,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
     /** Finds the limits of a request. False if it has none. */
     find(matched: MatchedLimits, request: RequestAttributes): boolean {
       if (rules.rules.length === 0) return false;
-      address = request.address;
+      current = request;
       findLimits(matched, rules, request, sha1);
       return matched.count > 0 || matched.invalid !== "";
     },
