@@ -10,7 +10,7 @@ import { costAtLimit, decisiveOutcome } from "./together.js";
 
 /** The outcome is that of the app, until `endLimits`. A host may reuse the record. */
 export interface LimitedRequest<A extends Account = Account> extends Outcome<A> {
-  /** Limits apply besides that of the app. Only then the following fields are valid, except for `limitName`. */
+  /** Limits apply besides that of the app. Only then the following fields are valid, except for `matched` and `limitName`. */
   limited: boolean;
   /** The limits that apply. */
   matched: MatchedLimits;
@@ -42,7 +42,7 @@ export function startRequest<A extends Account>(
 }
 
 /** Results of `takeLimits`. The request is invalid: it is decided. */
-export const INVALID = 0;
+export const INVALID_REQUEST = 0;
 /** All leases have paid. */
 export const TAKEN = 1;
 /** Nothing was taken, because a lease cannot pay or a value is denied: `payTogether` decides. */
@@ -59,11 +59,11 @@ export function takeLimits<A extends Account>(
 ): number {
   const { account, matched } = request;
   const { invalid, matches, count } = matched;
-  if (!estimateCost(account.node, request, contentLength)) return INVALID;
+  if (!estimateCost(account.node, request, contentLength)) return INVALID_REQUEST;
   if (invalid !== "") {
     conclude(request, "local", INVALID_ARGUMENT, account.cell.get());
     request.limitName = invalid;
-    return INVALID;
+    return INVALID_REQUEST;
   }
   const outcomes = outcomesOf(request, count);
   let taken = 0;

@@ -59,7 +59,7 @@ export function settleExchange(
 /** Corrects what was paid to the actual cost. Returns the tokens charged (positive) or refunded (negative). */
 export function settleCost(account: Account, paid: number, actual: number): number {
   const difference = settlement(paid, actual);
-  if (difference < 0) giveBack(account, 0 - difference);
+  if (difference < 0) putBack(account, 0 - difference);
   else if (difference > 0) account.cell.add(0 - difference);
   return difference;
 }
@@ -68,7 +68,7 @@ export function settleCost(account: Account, paid: number, actual: number): numb
  * Gives tokens back. Those that the store still counts as held are added to the balance. The store may have refilled the
  * bucket for the others, so they go back to it: otherwise more than the burst could be spent at once.
  */
-function giveBack({ lease, sync, cell, syncCell, refunds }: Account, tokens: number): void {
+function putBack({ lease, sync, cell, syncCell, refunds }: Account, tokens: number): void {
   // Workers that share a balance do not know what the others have sent.
   const shared = (cell as Cell) !== syncCell;
   const unreported = shared ? 0 : Math.max(spentTokens(lease, cell) - sync.sentSpent, 0);
@@ -81,5 +81,5 @@ function giveBack({ lease, sync, cell, syncCell, refunds }: Account, tokens: num
 /** Refunds tokens, at most as many as this node has spent. */
 export function refund(account: Account, tokens: number): void {
   const spent = Math.max(spentTokens(account.lease, account.cell), 0);
-  giveBack(account, Math.min(tokens, spent));
+  putBack(account, Math.min(tokens, spent));
 }

@@ -10,7 +10,7 @@ import { decideLook } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limit-changes.js";
 import {
   endLimits,
-  INVALID,
+  INVALID_REQUEST,
   type LimitedRequest,
   NOT_TAKEN,
   newLimitedFields,
@@ -54,7 +54,7 @@ type StartTime = number | undefined;
 /** Makes the decision about a waiting request again, because the account that should pay was removed. */
 type Again = (startedMs: number) => Deciding;
 
-interface CheckedRequest {
+interface RequestToCheck {
   app: string;
   method: string;
   contentLength: number;
@@ -143,7 +143,7 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   const decided: TakeKind = { record: recorded, usesFallback: true };
-  function check(request: CheckedRequest, startedMs: StartTime = startTime()): Deciding {
+  function check(request: RequestToCheck, startedMs: StartTime = startTime()): Deciding {
     const { app: id, method, contentLength, attributes } = request;
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
@@ -155,7 +155,7 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   /** As `check`, for a request that has limits besides that of its app: they were found. */
-  function checkLimits(request: CheckedRequest, startedMs: StartTime): Deciding {
+  function checkLimits(request: RequestToCheck, startedMs: StartTime): Deciding {
     const own = current;
     const { node } = own.account;
     const result = takeLimits(host, own, request.contentLength);
@@ -167,12 +167,12 @@ export function createLimiter(options: LimiterOptions) {
         return host.awaitTokens(waiting, since).then((again) => decideWaiting(own, request, again, since));
       }
     } else if (result === TAKEN) for (const { account, balance } of own.outcomes) spent(host, account, balance);
-    if (result !== INVALID) endLimits(own, result === TAKEN, node.clock);
+    if (result !== INVALID_REQUEST) endLimits(own, result === TAKEN, node.clock);
     return recorded(requestDecision(own, node.clock), startedMs, false);
   }
 
   /** `again`: an app was removed while the request waited. */
-  function decideWaiting(own: JointRequest, request: CheckedRequest, again: boolean, startedMs: number): Deciding {
+  function decideWaiting(own: JointRequest, request: RequestToCheck, again: boolean, startedMs: number): Deciding {
     if (again) {
       giveBackPaid(host, own.outcomes);
       return check(request, startedMs);

@@ -3,7 +3,7 @@ import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { OK } from "../../../core/codes.js";
 import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
-import { endLimits, INVALID, startRequest, TAKEN, takeLimits } from "../../../engine/limited-request.js";
+import { endLimits, INVALID_REQUEST, startRequest, TAKEN, takeLimits } from "../../../engine/limited-request.js";
 import { corrected, endTogether, payCost, payEstimate, payTogether, spent } from "../../../engine/payments.js";
 import { actualCost, settleCost, settleExchange } from "../../../engine/settle.js";
 import { count, countLimit } from "../counts.js";
@@ -26,7 +26,7 @@ export function checkLimits(exchange: Exchange, account: PlaneAccount, method: s
   const { host } = running;
   startRequest(exchange, account, method, exchange.route.profile);
   const result = takeLimits(host, exchange, contentLength);
-  if (result === INVALID) {
+  if (result === INVALID_REQUEST) {
     count(exchange);
     return;
   }
