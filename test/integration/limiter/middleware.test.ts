@@ -160,6 +160,54 @@ describe.each(Object.keys(frameworks))("the middleware of %s", (name) => {
   });
 });
 
+/** Counts what is settled of one request with `respond` as its handler. */
+async function settledWithHono(
+  respond: () => Response,
+  use: (request: (method: string) => Promise<Response>) => Promise<unknown>,
+): Promise<number> {
+  let settled = 0;
+  const observer = { settled: () => void settled++ };
+  const limiter = await createLimiter({ apps: { red: { guaranteed: 1000 } }, observer });
+  endings.push(() => limiter.close());
+  const app = new Hono();
+  app.use(honoLimit({ limiter, app: () => "red" }));
+  app.get("/", respond);
+  await use(async (method) => app.request("/", { method }));
+  return settled;
+}
+
+describe("Hono settles exactly once", () => {
+  const chunk = new TextEncoder().encode("x");
+
+  it("a request of method HEAD, whose body is dropped", async () => {
+    expect(
+      await settledWithHono(
+        () => new Response("x"),
+        (request) => request("HEAD"),
+      ),
+    ).toBe(1);
+  });
+
+  it("a response whose body fails", async () => {
+    const failing = new ReadableStream({ pull: () => Promise.reject(new Error("broken")) });
+    const read = async (request: (method: string) => Promise<Response>) =>
+      expect((await request("GET")).text()).rejects.toThrow("broken");
+    expect(await settledWithHono(() => new Response(failing), read)).toBe(1);
+  });
+
+  it("a response that the client leaves while it waits for the body", async () => {
+    const stalled = new ReadableStream({ start: (controller) => controller.enqueue(chunk) });
+    const leave = async (request: (method: string) => Promise<Response>) => {
+      const reader = (await request("GET")).body!.getReader();
+      await reader.read();
+      const waiting = reader.read();
+      await reader.cancel();
+      await waiting;
+    };
+    expect(await settledWithHono(() => new Response(stalled), leave)).toBe(1);
+  });
+});
+
 it("former options get an error that says what to write", async () => {
   const limiter = await createLimiter({ apps: { red: { guaranteed: 1 } } });
   endings.push(() => limiter.close());

@@ -21,23 +21,34 @@ function receivedRequest(method: string, url: string, headers: Headers, env: unk
   return { method, path, headers, host, ip: peerOf(env), isInvalid: isInvalidTarget(path) };
 }
 
-/** Passes a body on and counts its bytes until it ends or the client leaves. */
+/** Passes a body on and counts its bytes until it ends or fails, or the client leaves. */
 function counted(body: ReadableStream<Uint8Array>, ended: (bytes: number) => void): ReadableStream<Uint8Array> {
   const reader = body.getReader();
   let bytes = 0;
+  let isOver = false;
+  /** A client that leaves while a read is waiting ends the body twice. */
+  const end = (): void => {
+    if (!isOver) ended(bytes);
+    isOver = true;
+  };
   return new ReadableStream({
     async pull(controller) {
-      const { done, value } = await reader.read();
-      if (done) {
-        ended(bytes);
-        controller.close();
-      } else {
-        bytes += value.byteLength;
-        controller.enqueue(value);
+      try {
+        const { done, value } = await reader.read();
+        if (done) {
+          end();
+          controller.close();
+        } else {
+          bytes += value.byteLength;
+          controller.enqueue(value);
+        }
+      } catch (error) {
+        end();
+        throw error;
       }
     },
     async cancel(reason) {
-      ended(bytes);
+      end();
       await reader.cancel(reason);
     },
   });
@@ -64,7 +75,8 @@ export function limit<E extends Env>(options: MiddlewareOptions<Context<E>>): Mi
     if (admitted === undefined || admitted.app === "") return;
     const requestBytes = Math.max(contentLengthOf(received), 0);
     const { body } = context.res;
-    if (body === null) limiter.settle(admitted, requestBytes, 0);
+    // Hono drops the body of a response to HEAD without reading it.
+    if (body === null || method === "HEAD") limiter.settle(admitted, requestBytes, 0);
     else
       context.res = new Response(
         counted(body, (bytes) => limiter.settle(admitted, requestBytes, bytes)),
