@@ -220,8 +220,8 @@ export function pushUrls() {
 export function words(most: number) {
   const wanted = `must be 1 to ${most} characters, without control characters`;
   const read = (value: unknown) => (typeof value === "number" || typeof value === "boolean" ? String(value) : value);
-  const isGood = (value: string) => value.length > 0 && value.length <= most && !/\p{Cc}/u.test(value);
-  return described(z.preprocess(read, z.string(wanted).refine(isGood, wanted)), wanted);
+  const pattern = new RegExp(`^[^\\x00-\\x1f\\x7f-\\x9f]{1,${most}}$`);
+  return described(z.preprocess(read, text(wanted, pattern)), wanted);
 }
 
 /** A map that is passed on without validation. */

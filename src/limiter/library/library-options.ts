@@ -82,7 +82,17 @@ export function checkOptions(options: CreateLimiterOptions): void {
   }
   const priced = apps === undefined ? limits.findIndex(({ count }) => count === "cost") : -1;
   if (priced >= 0) throw new RangeError(`limits[${priced}].count must be request without apps, which have the prices`);
+  limits.forEach(checkLimit);
   const named = limits.find(({ name }) => Object.hasOwn(buckets, name));
   if (named !== undefined)
     throw new RangeError(`buckets.${named.name} must have another name: there is a limit with it`);
+}
+
+function checkLimit({ name, key = [], ...lists }: LimitOptions, i: number, limits: readonly LimitOptions[]): void {
+  const before = limits.findIndex((one) => one.name === name);
+  if (before < i) throw new RangeError(`limits[${i}].name must be another one: limits[${before}] has the same`);
+  for (const option of ["allow", "deny"] as const) {
+    if (key.length !== 1 && (lists[option] ?? []).length > 0)
+      throw new RangeError(`limits[${i}].${option} requires a key with exactly one part`);
+  }
 }

@@ -148,7 +148,11 @@ export const limitRules: ObjectRule = {
             required: ["name", "value"],
             properties: {
               name: { must: "be a header name", type: "string", pattern: "^[A-Za-z0-9_-]{1,64}$" },
-              value: { must: "be 1 to 1024 characters, without control characters", type: "string" },
+              value: {
+                must: "be 1 to 1024 characters, without control characters",
+                type: "string",
+                pattern: "^[^\\x00-\\x1f\\x7f-\\x9f]{1,1024}$",
+              },
             },
           },
         },
@@ -168,13 +172,21 @@ export const limitRules: ObjectRule = {
       must: "be a list of at most 10000",
       type: "array",
       maxItems: 10000,
-      items: { must: "be 1 to 1024 characters, without control characters", type: "string" },
+      items: {
+        must: "be 1 to 1024 characters, without control characters",
+        type: "string",
+        pattern: "^[^\\x00-\\x1f\\x7f-\\x9f]{1,1024}$",
+      },
     },
     deny: {
       must: "be a list of at most 10000",
       type: "array",
       maxItems: 10000,
-      items: { must: "be 1 to 1024 characters, without control characters", type: "string" },
+      items: {
+        must: "be 1 to 1024 characters, without control characters",
+        type: "string",
+        pattern: "^[^\\x00-\\x1f\\x7f-\\x9f]{1,1024}$",
+      },
     },
     invalidValues: { must: "be reject or ignore", type: "string", enum: ["reject", "ignore"] },
     dryRun: { must: "be true or false", type: "boolean" },

@@ -97,6 +97,31 @@ it.each([
     "buckets.a must have another name",
   ],
   [
+    "two limits with the same name",
+    { limits: ["a", "b", "a"].map((name) => ({ name, rate: "1/s" })) },
+    "limits[2].name must be another one: limits[0] has the same",
+  ],
+  [
+    "denied values without a key",
+    { limits: [{ name: "a", rate: "1/s", deny: ["x"] }] },
+    "limits[0].deny requires a key with exactly one part",
+  ],
+  [
+    "allowed values of two parts",
+    { limits: [{ name: "a", rate: "1/s", key: ["user", "ip"], allow: ["x"] }] },
+    "limits[0].allow requires a key with exactly one part",
+  ],
+  [
+    "an empty denied value",
+    { limits: [{ name: "a", rate: "1/s", key: ["user"], deny: [""] }] },
+    "limits[0].deny[0] must be 1 to 1024 characters, without control characters",
+  ],
+  [
+    "a denied value with a control character",
+    { limits: [{ name: "a", rate: "1/s", key: ["user"], deny: ["a\u0085"] }] },
+    "limits[0].deny[0] must be 1 to 1024 characters, without control characters",
+  ],
+  [
     "prices without apps",
     { limits: [{ name: "a", rate: "1/s", count: "cost" }] },
     "limits[0].count must be request without apps",
