@@ -46,9 +46,9 @@ class Attributes implements RequestAttributes {
     this.app = request.app ?? "";
     this.user = inBytes(request.user ?? ANONYMOUS_USER);
     this.method = request.method ?? "GET";
-    this.host = request.host ?? "";
-    this.path = request.path ?? "/";
-    this.routedPath = request.routedPath;
+    this.host = inBytes(request.host ?? "");
+    this.path = inBytes(request.path ?? "/");
+    this.routedPath = request.routedPath === undefined ? undefined : inBytes(request.routedPath);
     this.address = request.ip ?? "";
     this.profile = request.profile;
     this.#request = request;
@@ -59,7 +59,7 @@ class Attributes implements RequestAttributes {
   }
 
   header(name: string): string {
-    return valuesOf(this.#request.headers, name)[0] ?? "";
+    return inBytes(valuesOf(this.#request.headers, name)[0] ?? "");
   }
 }
 
@@ -68,11 +68,14 @@ export const attributesOf = (request: CheckedRequest): RequestAttributes => new 
 /** Values have one character per byte, as headers do. A text with other characters is none from a header. */
 export const inBytes = (text: string): string => (/[^\0-\xff]/.test(text) ? bytesOf(text) : text);
 
+/** Of any implementation, not only of this realm's `Headers`. */
+const isFetchHeaders = (headers: RequestHeaders): headers is Headers => typeof headers.get === "function";
+
 /** `name` is in lower case. */
 function valuesOf(headers: RequestHeaders | undefined, name: string): readonly string[] {
   if (headers === undefined) return [];
-  if (headers instanceof Headers) return listOf(headers.get(name) ?? undefined);
-  const value = headers[name];
+  if (isFetchHeaders(headers)) return listOf(headers.get(name) ?? undefined);
+  const value = Object.hasOwn(headers, name) ? headers[name] : undefined;
   if (value !== undefined) return listOf(value);
   return Object.entries(headers).flatMap(([own, other]) => (own.toLowerCase() === name ? listOf(other) : []));
 }

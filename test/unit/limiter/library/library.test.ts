@@ -105,16 +105,26 @@ describe("limits without apps", () => {
 
 describe("headers of a checked request", () => {
   const limits = [{ name: "per-key", key: ["header:x-api-key"], rate: "1/min" }];
+  const own = new Headers({ "X-Api-Key": "a" });
   it.each([
     ["in lower case, as in Node", { "x-api-key": "a" }],
     ["in any case", { "X-Api-Key": "a" }],
     ["in lists, as headersDistinct", { "x-api-key": ["a"] }],
-    ["of fetch", new Headers({ "X-Api-Key": "a" })],
+    ["of fetch", own],
+    ["of another implementation of fetch", { get: (name: string) => own.get(name) } as unknown as Headers],
   ])("are found %s", async (_, headers) => {
     const limiter = await start({ limits });
     expect(
       await codes(limiter, { headers }, { headers: { "x-api-key": "a" } }, { headers: { "x-api-key": "b" } }),
     ).toEqual(["ok", "quota_exhausted", "ok"]);
+  });
+
+  it("do not include what objects inherit", async () => {
+    const match = { header: [{ name: "constructor", value: "*" }] };
+    const limiter = await start({ limits: [{ name: "odd", match, rate: "1/min" }] });
+    expect(await codes(limiter, { headers: {} }, { headers: {} })).toEqual(["ok", "ok"]);
+    const headers = { constructor: "a" };
+    expect(await codes(limiter, { headers }, { headers })).toEqual(["ok", "quota_exhausted"]);
   });
 
   it("state the length of the body", async () => {
@@ -125,6 +135,23 @@ describe("headers of a checked request", () => {
       cost: 6,
     });
   });
+});
+
+it.each([
+  ["a header", { key: ["header:x-key"], deny: ["ключ"] }, { headers: { "x-key": "ключ" } }, "denied"],
+  ["a user", { key: ["user"], deny: ["ключ"] }, { user: "ключ" }, "denied"],
+  ["a host", { key: ["host"], deny: ["ключ.example"] }, { host: "ключ.example" }, "denied"],
+  ["a path", { key: ["path"], deny: ["/ключ"] }, { path: "/ключ" }, "denied"],
+  [
+    "a header with a condition",
+    { match: { header: [{ name: "x-key", value: "клю*" }] } },
+    { headers: { "x-key": "ключ" } },
+    "quota_exhausted",
+  ],
+  ["a routed path", { match: { path: [encodeURI("/ключ")] } }, { path: "/", routedPath: "/ключ" }, "quota_exhausted"],
+])("%s of any characters equals the value of a limit", async (_, limit, request, code) => {
+  const limiter = await start({ limits: [{ name: "a", rate: "1/min", ...limit }] });
+  expect((await codes(limiter, request, request))[1]).toBe(code);
 });
 
 describe("apps", () => {
