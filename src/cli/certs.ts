@@ -12,6 +12,8 @@ import { printed } from "./printing.js";
 const DAY_MS = 86_400_000;
 const MOST_DAYS = 825;
 const CA_DAYS = 3_650;
+/** Of a common name, in X.509. */
+const MAX_NAME = 64;
 const CA_NAME = "Tollgate evaluation CA";
 const ALWAYS = ["localhost", "127.0.0.1", "::1"];
 const HOST = /^(\*\.)?([A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$/;
@@ -26,7 +28,7 @@ file in DIR. Needs the command openssl.
   DIR/NAME.pem, NAME-key.pem          for each data plane given by --plane; NAME is its identity in control.planes
 
   --host NAME   a host name or address of the services; may be repeated
-  --plane NAME  a data plane; may be repeated
+  --plane NAME  a data plane, at most ${MAX_NAME} characters; may be repeated
   --days N      how long certificates are valid, 1 to ${MOST_DAYS} (default: 90); the CA for ten years
   --json        machine-readable
 
@@ -83,6 +85,9 @@ export const command: Command = {
 /** A plane must not have a name whose files would replace the files of the CA or the service. */
 function checkPlane(name: string): void {
   if (!isIdentifier(name)) throw new UsageError(`--plane: ${quoted(name)} must be 1 to 128 of A–Z a–z 0–9 . _ : -`);
+  if (name.length > MAX_NAME) {
+    throw new UsageError(`--plane: ${quoted(name)} has more than ${MAX_NAME} characters, the limit of common names`);
+  }
   if (["ca", "service"].includes(name) || name.endsWith("-key")) {
     throw new UsageError(`--plane: ${quoted(name)} is the name of another file`);
   }

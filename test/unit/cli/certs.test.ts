@@ -82,6 +82,7 @@ it.each([
   [["--plane", "ca"], "--plane"],
   [["--plane", "service"], "--plane"],
   [["--plane", "a-key"], "--plane"],
+  [["--plane", "a".repeat(65)], "has more than 64 characters"],
   [["--days", "0"], "--days"],
   [["--days", "826"], "--days"],
   [["--days", "x"], "--days"],
