@@ -240,6 +240,15 @@ describe("/v1/connections in text", () => {
     expect(await text(on("counts"), "")).toBe("1 0 SUCCESS 1\n");
     expect(await text(on("acquire"), "p1 c7 chat - 1 1\npod-1\n")).toMatch(/^1 1 SUCCESS pod-1 /);
   });
+
+  it.each(["- c1", "p1 -"])(
+    "an acquire that begins with %o is malformed: these words have no default",
+    async (line) => {
+      const response = await send(on("acquire"), `${line} chat\npod-1\n`);
+      expect(response.status).toBe(400);
+      expect(await response.text()).toContain("line 1 must be: proxy connection [app");
+    },
+  );
 });
 
 describe("/redis/atomic", () => {

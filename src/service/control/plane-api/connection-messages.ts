@@ -112,6 +112,7 @@ export const acquireText = {
   /** `acquireLine`, then the pods on any number of lines. */
   parse([head, ...lines]: string[]): unknown {
     const { reclaim, memory, ...named } = lineIn(ACQUIRE, head, 1, acquireLine);
+    if (named.proxy === "-" || named.connection === "-") throw malformedLine(1, acquireLine);
     return { ...named, pods: podsIn(lines), reclaim: flagOf(reclaim), memory: numberOf(memory) };
   },
   format: (reply: z.output<typeof acquireReply>) => [
