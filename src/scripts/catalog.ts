@@ -22,9 +22,8 @@ import { SHARDS_FIX, shardsFix } from "./shards-fix.js";
 import { SHARE_SET, shareSet } from "./share-set.js";
 import { SLOT_ACQUIRE, slotAcquire } from "./slot-acquire.js";
 import { SLOT_COUNTS, slotCounts } from "./slot-counts.js";
-import { slotExtend } from "./slot-extend.js";
 import { SLOT_RELEASE, slotFree, slotRelease } from "./slot-release.js";
-import { SLOT_RENEW, slotRenew } from "./slot-renew.js";
+import { SLOT_RENEW, slotExtend, slotRenew } from "./slot-renew.js";
 
 export interface CatalogEntry {
   operation: Operation;
