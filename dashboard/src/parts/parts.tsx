@@ -104,10 +104,11 @@ interface SearchProps {
   /** For use in a form. */
   name?: string;
   value?: string;
+  maxLength?: number;
   changed?(value: string): void;
 }
 
-export function Search({ label, placeholder = "Search", name, value, changed }: SearchProps) {
+export function Search({ label, placeholder = "Search", name, value, maxLength = 2_048, changed }: SearchProps) {
   return (
     <div class="search">
       <Icon name="search" size={16} />
@@ -117,7 +118,7 @@ export function Search({ label, placeholder = "Search", name, value, changed }: 
         placeholder={placeholder}
         name={name}
         value={value}
-        maxLength={2_048}
+        maxLength={maxLength}
         onInput={(event) => changed?.(event.currentTarget.value)}
       />
     </div>

@@ -17,7 +17,7 @@ export interface Column<Row> {
 interface TableProps<Row> {
   rows: readonly Row[];
   keyOf(row: Row): string;
-  /** Without those that are false. */
+  /** False: the column is left out. */
   columns: readonly (Column<Row> | false)[];
   class?: string;
 }
@@ -147,7 +147,7 @@ interface Bucket {
 }
 
 /** The tokens of an app out of its burst, as a number and as a bar. */
-export function bucketColumns<Row>(title: string, bucketOf: (row: Row) => Bucket): Column<Row>[] {
+export function bucketColumns<Row>(title: string, bucketOf: (row: Row) => Bucket, shown = short): Column<Row>[] {
   return [
     {
       title,
@@ -157,7 +157,7 @@ export function bucketColumns<Row>(title: string, bucketOf: (row: Row) => Bucket
         const { tokens, burst } = bucketOf(row);
         return (
           <>
-            {tokens === null ? "unknown" : short(Math.floor(tokens))} <span class="text-faint">/ {short(burst)}</span>
+            {tokens === null ? "unknown" : shown(Math.floor(tokens))} <span class="text-faint">/ {shown(burst)}</span>
           </>
         );
       },

@@ -8,6 +8,8 @@ import { AppLink, bucketColumns, DryRunBadge, decisionColumns, Table } from "../
 
 const PAGE = 50;
 const REFRESH_MS = 2_000;
+/** The API accepts no more. */
+const MAX_SEARCH = 128;
 
 const orders = [
   ["requests", "Most requests"],
@@ -51,6 +53,7 @@ export function AppsView() {
             label="Search apps by name"
             placeholder="Search by name"
             value={search}
+            maxLength={MAX_SEARCH}
             changed={(text) => {
               setSearch(text);
               setOffset(0);

@@ -153,7 +153,7 @@ function FlowTable({ flow: { apps, nodes } }: { flow: Flow }) {
         columns={[
           { title: "App", cell: ({ app_id }) => <AppLink id={app_id} /> },
           { title: "Requests/s", kind: "number", cell: ({ requests }) => rate(requests) },
-          ...bucketColumns("Bucket", (app: FlowApp) => app),
+          ...bucketColumns("Bucket", (app: FlowApp) => app, count),
           {
             title: "Leases",
             kind: "number",
