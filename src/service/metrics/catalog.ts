@@ -18,7 +18,7 @@ function ofApps({ apps }: StoreState, read: (app: AppBalances) => number): Readi
   return Array.from(apps, ([app, balances]) => [read(balances), app]);
 }
 
-/** Of those that replied. */
+/** Only shards that replied. */
 function ofShards({ shards }: StoreState, read: (shard: ShardState) => number): Reading[] {
   return shards.flatMap((state, shard): Reading[] => (state === undefined ? [] : [[read(state), String(shard)]]));
 }

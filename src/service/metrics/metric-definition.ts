@@ -16,13 +16,13 @@ export interface ServiceState {
   coordinator: Pick<Coordinator, "stats" | "emergency">;
 }
 
-/** Where values come from. Without one of these, the processes of the service count or measure them. */
+/** Where values come from, beyond what the processes of the service count or measure. */
 export interface MetricSource {
   /** Read for each scrape. A number is for a metric without labels; undefined: no series. */
   read?(state: ServiceState): number | undefined | readonly Reading[];
   /** The gauge of this name in sync messages of data planes. The label is the node. */
   nodeGauge?: string;
-  /** The counters of these names in sync messages of data planes, each with the labels of its series after `app_id`. */
+  /** The counters of these names in sync messages of data planes, each with the labels of its series. */
   planeCounters?: Readonly<Record<string, readonly string[]>>;
   /** Label values of the series that are shown as 0 until something is counted. */
   initial?: readonly (readonly string[])[];

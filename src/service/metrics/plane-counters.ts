@@ -106,16 +106,15 @@ const gaugeNames = new Map(
 
 interface CounterSeries {
   metric: MetricName;
-  isPerApp: boolean;
   labels: readonly string[];
 }
 
 /** Series by the counter of data planes that is added to them. */
 const seriesByCounter = new Map<string, CounterSeries[]>();
-for (const [metric, { labels: names, planeCounters = {} }] of metricList) {
+for (const [metric, { planeCounters = {} }] of metricList) {
   for (const [counter, labels] of Object.entries(planeCounters)) {
     const others = seriesByCounter.get(counter) ?? [];
-    seriesByCounter.set(counter, [...others, { metric, isPerApp: names[0] === "app_id", labels }]);
+    seriesByCounter.set(counter, [...others, { metric, labels }]);
   }
 }
 
@@ -152,9 +151,7 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
   }
   for (const [name, values] of Object.entries(numbers)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;
-    for (const { metric, isPerApp, labels } of seriesByCounter.get(name) ?? []) {
-      sums.add(metric, isPerApp ? [label, ...labels] : labels, first);
-    }
+    for (const { metric, labels } of seriesByCounter.get(name) ?? []) sums.add(metric, labels, first);
     if (name === "l3") {
       // Requests without an app have no lease.
       if (label === NO_APP) continue;

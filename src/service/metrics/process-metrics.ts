@@ -42,7 +42,9 @@ function countByType(types: readonly string[]): Reading[] {
   return Array.from(counts, ([type, count]) => [count, type]);
 }
 
-const byClass = (objects: readonly object[] = []) => countByType(objects.map((object) => object.constructor.name));
+/** Objects without a class, such as those of an add-on, are not counted. */
+const byClass = (objects: readonly object[] = []) =>
+  countByType(objects.flatMap((object) => object.constructor?.name ?? []));
 
 const activeResources = () => countByType(process.getActiveResourcesInfo());
 const nodeVersion = (): Reading[] => [[1, process.version, major, minor, patch]];
