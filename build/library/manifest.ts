@@ -1,4 +1,4 @@
-/** The package.json of the library, from that of the repository. */
+/** Derives the library's package.json from the repository's. */
 import { readFileSync } from "node:fs";
 import { fromRoot } from "../paths.js";
 

@@ -49,8 +49,8 @@ export function configRead(redis: RedisApi, keys: string[], argv: string[]): Scr
   const { known } = values;
   if (!isRevision(known)) return invalid("revision");
 
-  const [storedNumber, config] = redis.call("HMGET", key.config, "revision", "config");
-  const revision = storedRevision(storedNumber);
+  const [stored, config] = redis.call("HMGET", key.config, "revision", "config");
+  const revision = storedRevision(stored);
   // -1 is not a whole number, so it never equals a stored revision.
   const isKnown = config === false || wholeNumber(known) === revision;
   if (!isKnown && config.length > MAX_LENGTH) return invalid("config");

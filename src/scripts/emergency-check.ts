@@ -27,8 +27,8 @@ import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 /**
  * `automatic`: start and end it by usage; otherwise end what usage has started. If there are several shards, `usage` (in
- * millionths) and `ownShort` are those of all, otherwise 0. In the reply, `source` is none, operator or usage, `sinceMs` is on the
- * store's clock, `leftMs` is 0 for no end, and `reason` and `operator` are empty unless an operator started it.
+ * millionths) and `ownShort` are about all of them, otherwise 0. In the reply, `source` is none, operator or usage, `sinceMs` is on
+ * the store's clock, `leftMs` is 0 for no end, and `reason` and `operator` are empty unless an operator started it.
  */
 export const EMERGENCY_CHECK = operation({
   keys: ["cluster"],

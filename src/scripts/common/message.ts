@@ -17,7 +17,7 @@ import {
 import { grantedField, type Ledger, MAX_APPS, type NodeState } from "./ledger.js";
 import { unpackReply } from "./saved-reply.js";
 
-/** The keys and arguments of every message before those of its apps. */
+/** The keys and arguments with which every message begins; its apps follow. */
 export const MESSAGE_KEYS = fields("cluster", "nodes", "ledger");
 export const SENDER = fields("seq", text("node"));
 /** The head of every reply to a node. If it was not known, the store has lost its ledger, and the node reports all that it holds. */

@@ -47,7 +47,7 @@ const entry = fileURLToPath(
 const SEMI_SPACE = "--max-semi-space-size=16";
 const SEMI_SPACE_FLAG = /--max[-_]semi[-_]space[-_]size/;
 
-/** Those of this process, with a bound on the young generation unless the operator has set one. */
+/** The flags of this process, with a bound on the young generation unless the operator has set one. */
 export function workerFlags(own: readonly string[], nodeOptions = ""): string[] {
   return SEMI_SPACE_FLAG.test(`${own.join(" ")} ${nodeOptions}`) ? [...own] : [...own, SEMI_SPACE];
 }

@@ -1,7 +1,7 @@
 /**
  * `POST /redis/atomic`: slot operations for proxies that use Redis keys. Only the listed operations on the listed keys;
- * the reply is a list that begins with 1 or 0, a count and a code. Keys with the prefix of all connections are those of the
- * first route with connections; those of a certain route have its prefix, with its tag.
+ * the reply is a list that begins with 1 or 0, a count and a code. Keys with the common prefix belong to the first route with
+ * connections; keys of another route have its prefix, with its tag.
  *
  * acquire    pod                       max, connection, proxy    acquires a slot; max can only lower the route's limit
  * release    pod                       connection, proxy         frees it
