@@ -1,6 +1,6 @@
 /**
- * Limits change while nginx and Envoy hold tokens of them and have nothing to report: they cut their leases at once, and do not
- * send without pause if services disagree.
+ * Limits change while nginx and Envoy hold tokens of them and have nothing to report: they cut their leases at once, and Envoy
+ * does not send without pause if services disagree.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -67,11 +67,12 @@ async function takeTurns(start: Start): Promise<void> {
   endings.push(() => plane.stop());
   const ask = async () => (await fetch(plane.url, { headers: { "x-app-id": "shop" } })).status;
   await waitFor("the first decision", async () => (await ask()) === 200);
-  for (let i = 0; i < 50; i++) await ask();
+  // An app in use keeps tokens in spite of a recall.
   const before = turns.syncs();
-  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  const until = performance.now() + 2_000;
+  while (performance.now() < until) await ask();
   expect(turns.syncs() - before).toBeGreaterThan(1);
-  expect(turns.syncs() - before).toBeLessThan(60);
+  expect(turns.syncs() - before).toBeLessThan(200);
 }
 
 async function lowerLimit(start: Start): Promise<void> {
@@ -99,11 +100,10 @@ async function lowerLimit(start: Start): Promise<void> {
   await waitFor("a refusal", async () => (await ask()).startsWith("429"), { withinMs, everyMs });
 }
 
-const nginx: Start = (config, services) => startNginx(config, { services });
 const envoy: Start = (config, services) => startEnvoy(config, { services });
 
-it("nginx cuts its lease when a limit is lowered", () => lowerLimit(nginx));
-it("nginx sends few messages while services with different configurations reply in turn", () => takeTurns(nginx));
+it("nginx cuts its lease when a limit is lowered", () =>
+  lowerLimit((config, services) => startNginx(config, { services })));
 
 describeEnvoy("Envoy", () => {
   it("cuts its lease when a limit is lowered", () => lowerLimit(envoy));
